@@ -1,0 +1,98 @@
+# warren: `make help` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# One package's tests may take this long before go test ends them.
+TIMEOUT  ?= 12m
+# make fuzz: how long each fuzz target runs.
+FUZZTIME ?= 20s
+# Which packages; make test PKG=./backend/...
+PKG      ?= ./...
+
+# Every test runs in a temporary directory of its own, and must leave no mount
+# and no process behind.
+GOTEST := scripts/cleanly go test -timeout $(TIMEOUT)
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/warren
+	@scripts/deps build
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warren ./cmd/warren
+
+.PHONY: demo
+demo: ## from nothing to agents at work in one tree; KEEP=1 leaves it up
+	@scripts/deps demo
+	@$(MAKE) build
+	@KEEP='$(KEEP)' scripts/demo
+
+.PHONY: test
+test: ## everything: the suite, then under the race detector, then on one CPU
+	@scripts/deps test
+	$(GOTEST) -count=1 $(PKG)
+	@$(MAKE) race gomaxprocs1
+
+.PHONY: quick
+quick: ## the suite without its long cases
+	@scripts/deps test
+	$(GOTEST) -short $(PKG)
+
+.PHONY: race
+race: ## the suite under the race detector, long cases shortened
+	@scripts/deps test
+	CGO_ENABLED=1 $(GOTEST) -race -short -count=1 $(PKG)
+
+.PHONY: gomaxprocs1
+gomaxprocs1: ## the suite with GOMAXPROCS=1, long cases shortened
+	@scripts/deps test
+	GOMAXPROCS=1 $(GOTEST) -short -count=1 $(PKG)
+
+.PHONY: lint
+lint: ## gofmt, go vet, and staticcheck where it is installed
+	@out=$$(gofmt -l .); [[ -z $$out ]] || { echo "gofmt would change:"; echo "$$out"; exit 1; } >&2
+	go vet ./...
+	@! command -v staticcheck >/dev/null || { echo staticcheck ./...; staticcheck ./...; }
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	@go list ./... | while read -r pkg; do \
+		go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r f; do \
+			echo "+ go test -fuzz ^$$f\$$ $$pkg"; \
+			scripts/cleanly go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: posix
+posix: ## go-fuse's POSIX tests on real mounts of every driver
+	@scripts/deps test
+	$(GOTEST) -count=1 -v -run 'Posix|POSIX' ./fusefs/...
+
+.PHONY: crash
+crash: ## killed daemons and power cuts: stores that were left in the middle of something
+	@scripts/deps test
+	$(GOTEST) -count=1 -v -run 'Crash|Kill|Replay|Torn' $(PKG)
+
+.PHONY: cases
+cases: ## the failures that users of other systems reported, on two real mounts
+	@scripts/deps test
+	$(GOTEST) -count=1 -v ./scripts/casetest
+
+.PHONY: ci
+ci: lint test ## what .ci/run does
+
+.PHONY: install
+install: build ## into PREFIX (/usr/local), below DESTDIR
+	install -D -m 0755 bin/warren '$(DESTDIR)$(PREFIX)/bin/warren'
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist
