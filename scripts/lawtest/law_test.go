@@ -22,11 +22,17 @@ var drivers = []string{"backend", "backend/mem", "backend/badger", "backend/writ
 var law = map[string]rule{
 	"backend": {
 		why: "the seam: everything speaks its words, so it can know nobody"},
+	"backend/internal/txlimit": {
+		may: []string{"backend"},
+		why: "the seam's limits, counted once for every driver"},
+	"backend/internal/txcontent": {
+		may: []string{"backend"},
+		why: "content inside the transaction, the same over every driver"},
 	"backend/mem": {
-		may: []string{"backend"}, tests: []string{"backend/backendtest"},
+		may: []string{"backend", "backend/internal/..."}, tests: []string{"backend/backendtest"},
 		why: "a driver knows keys and values, not what they mean"},
 	"backend/badger": {
-		may: []string{"backend"}, tests: []string{"backend/backendtest"},
+		may: []string{"backend", "backend/internal/..."}, tests: []string{"backend/backendtest"},
 		why: "a driver knows keys and values, not what they mean"},
 	"backend/segment": {
 		may: []string{"backend"}, tests: drivers,
@@ -41,7 +47,7 @@ var law = map[string]rule{
 		may: []string{"backend"},
 		why: "the conformance suite sees a driver as its users do"},
 	"backend/writeback": {
-		may: []string{"backend"}, tests: drivers,
+		may: []string{"backend", "backend/internal/..."}, tests: drivers,
 		why: "overlay and log go over any driver, so they know none"},
 	"backend/tree": {
 		may: []string{"backend", "backend/feed", "backend/quota"}, tests: drivers,
@@ -90,7 +96,7 @@ var outside = map[string][]string{
 	"github.com/hanwen/go-fuse/":       {"fusefs"},
 	"github.com/cedar-policy/cedar-go": {"policy"},
 	"github.com/spf13/":                {"cmd/warren"},
-	"github.com/tidwall/btree":         {"backend/mem", "backend/writeback"},
+	"github.com/tidwall/btree":         {"backend/mem", "backend/badger", "backend/writeback"},
 	"github.com/rogpeppe/go-internal/": {"cmd/warren"},
 	"github.com/BurntSushi/toml":       {"workspace", "policy", "cmd/warren"},
 	"pgregory.net/rapid":               {"backend", "policy", "workspace", "fusefs"},
