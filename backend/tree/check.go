@@ -1,0 +1,155 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// Problem is one broken invariant that Check found.
+type Problem struct {
+	Volume backend.VolumeID
+	Ino    backend.Ino // 0: the volume itself
+	Text   string
+}
+
+// String gives "volume:inode: text".
+func (p Problem) String() string {
+	if p.Volume == 0 {
+		return p.Text
+	}
+	return fmt.Sprintf("%s: %s", backend.Node(p.Volume, p.Ino), p.Text)
+}
+
+// CheckOptions say how deep Check looks.
+type CheckOptions struct {
+	// Content also reads and verifies all content bytes.
+	Content bool
+	// Progress, if set, is told how many inodes were looked at.
+	Progress func(done uint64)
+}
+
+// Check verifies every invariant of a store's tree on one consistent snapshot
+// and reports what is broken. It changes nothing and may run beside anything.
+// Its memory grows with the number of inodes: about 200 bytes each. The error
+// is that of a store that could not be read at all.
+func Check(ctx context.Context, s backend.Store, c backend.Content, o CheckOptions, report func(Problem)) error {
+	return s.View(ctx, func(kv backend.Tx) error {
+		k := &checker{ctx: ctx, kv: kv, content: c, opt: o, report: report, named: map[uint64]int{}, sizes: map[backend.VolumeID]uint64{}}
+		return k.run()
+	})
+}
+
+// Check is Check of the tree's own store.
+func (t *Tree) Check(ctx context.Context, o CheckOptions, report func(Problem)) error {
+	return Check(ctx, t.store, t.content, o, report)
+}
+
+type checker struct {
+	ctx     context.Context
+	kv      backend.Tx
+	content backend.Content
+	opt     CheckOptions
+	report  func(Problem)
+
+	vols  []volrec
+	named map[uint64]int              // content id -> extents that name it
+	sizes map[backend.VolumeID]uint64 // bytes found, by volume
+	done  uint64
+}
+
+func (k *checker) bad(v backend.VolumeID, i backend.Ino, format string, args ...any) {
+	k.report(Problem{Volume: v, Ino: i, Text: fmt.Sprintf(format, args...)})
+}
+
+func (k *checker) run() error {
+	if err := k.volumes(); err != nil {
+		return err
+	}
+	for i := range k.vols {
+		if k.vols[i].removed {
+			if err := k.countOnly(k.vols[i].ID); err != nil {
+				return err
+			}
+			continue
+		}
+		v := &volcheck{checker: k, rec: k.vols[i], found: map[backend.Ino]*found{}}
+		if err := v.run(); err != nil {
+			return err
+		}
+	}
+	if err := k.shares(); err != nil {
+		return err
+	}
+	return k.contents()
+}
+
+func (k *checker) volumes() error {
+	return k.kv.Scan([]byte{famVolume}, []byte{famVolume + 1}, func(key, b []byte) error {
+		rec, err := decodeVolume(volumeOf(key), b)
+		if err != nil {
+			k.bad(volumeOf(key), 0, "%v", err)
+			return nil
+		}
+		k.vols = append(k.vols, rec)
+		return k.ctx.Err()
+	})
+}
+
+// countOnly counts the content a removed volume still names.
+func (k *checker) countOnly(id backend.VolumeID) error {
+	p := appendVol(nil, famExtent, id)
+	return k.kv.Scan(p, backend.PrefixEnd(p), func(key, b []byte) error {
+		e, err := decodeExtent(id, inoOf(key), endOf(key), b)
+		if err != nil {
+			k.bad(id, inoOf(key), "%v", err)
+		} else if e.inline == nil {
+			k.named[e.ref.ID]++
+		}
+		return k.ctx.Err()
+	})
+}
+
+// shares compares the stored counts of shared content with what was found.
+func (k *checker) shares() error {
+	seen := map[uint64]bool{}
+	err := k.kv.Scan([]byte{famShared}, []byte{famShared + 1}, func(key, b []byte) error {
+		if len(key) != 9 {
+			k.bad(0, 0, "malformed count key %x", key)
+			return nil
+		}
+		d := decoder{b: b}
+		n := int(d.u())
+		id := idOf(key)
+		seen[id] = true
+		if d.bad || n != k.named[id] || n < 2 {
+			k.bad(0, 0, "content %x: count says %d, %d extents name it", id, n, k.named[id])
+		}
+		return k.ctx.Err()
+	})
+	for id, n := range k.named {
+		if n > 1 && !seen[id] {
+			k.bad(0, 0, "content %x: %d extents name it and it has no count", id, n)
+		}
+	}
+	return err
+}
+
+func idOf(key []byte) (id uint64) {
+	for _, b := range key[1:9] {
+		id = id<<8 | uint64(b)
+	}
+	return id
+}
+
+// contents looks for content that travels in transactions and that no extent
+// names.
+func (k *checker) contents() error {
+	return k.kv.ScanKeys([]byte{famContent}, []byte{famContent + 1}, func(key []byte) error {
+		if len(key) == 9 && k.named[idOf(key)] == 0 {
+			k.bad(0, 0, "content %x: no extent names it", idOf(key))
+		}
+		return k.ctx.Err()
+	})
+}

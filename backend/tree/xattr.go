@@ -1,0 +1,156 @@
+package tree
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// maxXattrList is how long all names of one inode may be, each with a NUL: what
+// listxattr(2) can return.
+const maxXattrList = 64 << 10
+
+func checkXattr(name string) error {
+	switch {
+	case name == "" || strings.IndexByte(name, 0) >= 0:
+		return backend.Invalid
+	case len(name) > backend.MaxXattr:
+		return backend.Range
+	}
+	return nil
+}
+
+// GetXattr gives the value of an extended attribute. NoData if there is none.
+func (tx *Txn) GetXattr(ino backend.Ino, name string) ([]byte, error) {
+	n, err := tx.load(ino)
+	if err != nil {
+		return nil, err
+	}
+	if n.rec.flags&flagXattrs == 0 {
+		return nil, backend.NoData
+	}
+	var out []byte
+	err = tx.t.store.View(bg, func(kv backend.Tx) error {
+		b, err := kv.Get(xattrKey(tx.v.id, ino, name))
+		if err != nil {
+			return err
+		}
+		out, err = decodeXattr(tx.v.id, ino, b)
+		return err
+	})
+	if errors.Is(err, backend.NotFound) {
+		return nil, backend.NoData
+	}
+	return out, err
+}
+
+// decodeXattr copies the value out of a record.
+func decodeXattr(v backend.VolumeID, ino backend.Ino, b []byte) ([]byte, error) {
+	d := decoder{b: b}
+	if d.byte() != recordVersion {
+		d.bad = true
+	}
+	d.u()
+	out := append([]byte{}, d.bytes()...)
+	return out, d.done("xattr", v, ino)
+}
+
+// ListXattr gives the names of ino's extended attributes, sorted.
+func (tx *Txn) ListXattr(ino backend.Ino) ([]string, error) {
+	n, err := tx.load(ino)
+	if err != nil || n.rec.flags&flagXattrs == 0 {
+		return nil, err
+	}
+	var out []string
+	err = tx.t.store.View(bg, func(kv backend.Tx) error {
+		out = out[:0]
+		return scanXattrs(kv, tx.v.id, ino, func(name string) { out = append(out, name) })
+	})
+	return out, err
+}
+
+func scanXattrs(kv backend.Tx, v backend.VolumeID, ino backend.Ino, fn func(string)) error {
+	start := appendIno(nil, famXattr, v, ino)
+	return kv.ScanKeys(start, backend.PrefixEnd(start), func(k []byte) error {
+		fn(nameOf(k))
+		return nil
+	})
+}
+
+// SetXattr sets an extended attribute. create: Exist if it is there; replace:
+// NoData if it is not. Errors: Range (a name too long), TooBig (value), NoSpace
+// (the list of names would pass 64 KiB).
+func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, replace bool) error {
+	if err := checkXattr(name); err != nil {
+		return err
+	}
+	if len(value) > backend.MaxXattrVal {
+		return backend.TooBig
+	}
+	return tx.changeXattrs(ino, func(w *writer) error {
+		key := xattrKey(tx.v.id, ino, name)
+		_, err := w.kv.Get(key)
+		there := err == nil
+		if err != nil && !errors.Is(err, backend.NotFound) {
+			return err
+		}
+		switch {
+		case there && create:
+			return backend.Exist
+		case !there && replace:
+			return backend.NoData
+		case !there:
+			sum := len(name) + 1
+			if err := scanXattrs(w.kv, tx.v.id, ino, func(s string) { sum += len(s) + 1 }); err != nil {
+				return err
+			}
+			if sum > maxXattrList {
+				return backend.NoSpace
+			}
+		}
+		w.buf = encoder{}.epoch(w.buf[:0], w.v.info.Epoch)
+		e := encoder{w.buf}
+		e.u(uint64(len(value)))
+		w.buf = append(e.b, value...)
+		w.set(key, w.buf)
+		return w.err
+	})
+}
+
+// RemoveXattr removes an extended attribute. NoData if there is none.
+func (tx *Txn) RemoveXattr(ino backend.Ino, name string) error {
+	return tx.changeXattrs(ino, func(w *writer) error {
+		key := xattrKey(tx.v.id, ino, name)
+		if _, err := w.kv.Get(key); errors.Is(err, backend.NotFound) {
+			return backend.NoData
+		} else if err != nil {
+			return err
+		}
+		w.delete(key)
+		return w.err
+	})
+}
+
+func (tx *Txn) changeXattrs(ino backend.Ino, fn func(*writer) error) error {
+	n, err := tx.load(ino)
+	if err != nil {
+		return err
+	}
+	r := n.rec
+	tx.touch(&r, tx.t.clock())
+	r.flags |= flagXattrs
+	err = tx.commit(func(w *writer) error {
+		if err := fn(w); err != nil {
+			return err
+		}
+		w.putInode(ino, &r)
+		return w.err
+	})
+	if err != nil {
+		return err
+	}
+	tx.setRecord(n, &r)
+	tx.changed(Change{Kind: AttrChanged, Node: tx.node(ino)})
+	return nil
+}
