@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// settingsFile is the name under which compiled settings are shown.
+const settingsFile = "settings.cedar"
+
+// compileSettings writes the Cedar that access modes, members and the
+// deny-list mean. The same facts give the same text.
+func compileSettings(f *Facts, n *names) string {
+	var b strings.Builder
+	b.WriteString("// Compiled from the store's settings: deny-list, access modes, project members.\n")
+	if deny := n.list(); len(deny) > 0 {
+		b.WriteString("\n@id(\"deny-names\")\n@reason(\"the name is on the deny-list\")\n")
+		fmt.Fprintf(&b, "@names(%s)\n", quote(strings.Join(deny, " ")))
+		if len(n.exceptions) > 0 {
+			fmt.Fprintf(&b, "@except(%s)\n", quote(n.exceptionList()))
+		}
+		b.WriteString("forbid (principal, action in [Action::\"read\", Action::\"write\", Action::\"create\", Action::\"move\", Action::\"link\"], resource)\nwhen { resource.denied };\n")
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Agents)) {
+		writeAccess(&b, f.Agents[key])
+	}
+	for _, slug := range slices.Sorted(maps.Keys(f.Projects)) {
+		for _, key := range slices.Sorted(maps.Keys(f.Projects[slug])) {
+			writeMember(&b, slug, key, f.Projects[slug][key])
+		}
+	}
+	return b.String()
+}
+
+func writeAccess(b *strings.Builder, a Agent) {
+	switch a.Access {
+	case ReadOnly:
+		fmt.Fprintf(b, `
+@id("access/%[1]s")
+@reason("the agent is read-only but for its own scratch and caches")
+forbid (principal == Agent::"%[1]s", action in Action::"mutate", resource)
+unless { resource has agent && resource.agent == principal && ["scratch", "caches"].contains(resource.zone) };
+`, a.Key)
+	case NoAccess:
+		fmt.Fprintf(b, `
+@id("access/%[1]s")
+@reason("the agent has no access")
+forbid (principal == Agent::"%[1]s", action, resource);
+`, a.Key)
+	}
+}
+
+func writeMember(b *strings.Builder, slug, key, right string) {
+	action := `action in Action::"observe"`
+	if right == "write" {
+		action = "action"
+	}
+	fmt.Fprintf(b, `
+@id("member/%[1]s/%[2]s")
+@reason("a member of the project")
+permit (principal == Agent::"%[2]s", %[3]s, resource in Project::"%[1]s");
+`, slug, key, action)
+}
+
+func (n *names) exceptionList() string {
+	var out []string
+	for _, x := range n.exceptions {
+		under := x.under
+		if under == "" {
+			under = "/"
+		}
+		out = append(out, x.name+" under "+under)
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}
+
+// quote writes s as a Cedar string.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/cedar-policy/cedar-go"
+)
+
+// Decision is an answer and the rule it rests on: the first permit, the first
+// forbid, the first policy that failed, or "" when nothing permits.
+type Decision struct {
+	Allow bool
+	Rule  RuleID
+}
+
+// Principal is an agent behind a mount's access mode, in one epoch, with what
+// was decided for it so far. It may be used from any goroutine.
+type Principal struct {
+	id     identity
+	snap   *snapshot
+	agent  Agent
+	slices [numActions]rules
+
+	seed  maphash.Seed
+	cache [cacheSlots]atomic.Pointer[remembered]
+}
+
+// cacheSlots bounds what one principal remembers: 8 bytes a slot and some 80 a
+// resource met. Two resources of one slot take turns.
+const cacheSlots = 1 << 10
+
+// remembered is the decisions about one resource. A word is 0 (not asked yet)
+// or rule index + 2 (1: no rule) shifted by one, and the answer.
+type remembered struct {
+	resource Resource
+	words    [numActions]atomic.Uint32
+}
+
+// Principal resolves an agent behind a mount. It fails for an agent the facts
+// do not know.
+func (e *Engine) Principal(agent string, mount AccessMode) (*Principal, bool) {
+	return e.cur.Load().principal(identity{agent, mount})
+}
+
+func (s *snapshot) principal(id identity) (*Principal, bool) {
+	a, known := s.facts.Agents[id.agent]
+	if !known || id.mount >= numAccess {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.principals[id]; p != nil {
+		return p, true
+	}
+	p := &Principal{id: id, snap: s, agent: a, seed: maphash.MakeSeed()}
+	for act := range numActions {
+		p.slices[act] = s.rules.slice(id.agent, act)
+	}
+	s.principals[id] = p
+	return p, true
+}
+
+// Epoch is the epoch p was resolved in.
+func (p *Principal) Epoch() uint64 { return p.snap.epoch }
+
+// Agent is the agent as the facts of p's epoch know it.
+func (p *Principal) Agent() Agent { return p.agent }
+
+// Mount is the access mode of the mount.
+func (p *Principal) Mount() AccessMode { return p.id.mount }
+
+// NameDenied is [Engine.NameDenied] in p's epoch.
+func (p *Principal) NameDenied(name string) (string, bool) { return p.snap.names.denied(name) }
+
+// NameExcepted is [Engine.NameExcepted] in p's epoch.
+func (p *Principal) NameExcepted(file string) bool { return p.snap.names.excepted(file) }
+
+// HasExceptions tells whether p's epoch has any exception to the deny-list.
+func (p *Principal) HasExceptions() bool { return len(p.snap.names.exceptions) > 0 }
+
+// Decide tells whether p may do a at r. What was decided before in this epoch
+// is remembered; an answer never comes from an older epoch. Errors of any kind
+// deny.
+func (e *Engine) Decide(p *Principal, a Action, r Resource) Decision {
+	if p == nil || a >= numActions {
+		return Decision{}
+	}
+	if cur := e.cur.Load(); p.snap != cur {
+		var known bool
+		if p, known = cur.principal(p.id); !known {
+			return Decision{}
+		}
+	}
+	slot := &p.cache[p.slot(r)]
+	m := slot.Load()
+	if m != nil && m.resource == r {
+		if w := m.words[a].Load(); w != 0 {
+			return p.snap.unpack(w)
+		}
+	} else {
+		m = &remembered{resource: r}
+		slot.Store(m)
+	}
+	w := p.evaluate(a, r)
+	m.words[a].Store(w)
+	return p.snap.unpack(w)
+}
+
+func (p *Principal) slot(r Resource) uint64 {
+	h := maphash.String(p.seed, r.Owner) ^ uint64(r.Zone)*0x9e3779b97f4a7c15 ^ uint64(r.Grants)*0xff51afd7ed558ccd
+	if r.Denied {
+		h ^= 0xc4ceb9fe1a85ec53
+	}
+	return (h ^ h>>32) % cacheSlots
+}
+
+func (s *snapshot) unpack(w uint32) Decision {
+	d := Decision{Allow: w&1 != 0}
+	if i := w >> 1; i >= 2 {
+		d.Rule = s.rules.all[i-2].id
+	}
+	return d
+}
+
+// evaluate asks Cedar and packs the answer.
+func (p *Principal) evaluate(a Action, r Resource) uint32 {
+	const noRule = 1 << 1
+	place, err := p.snap.world.place(r)
+	if err != nil {
+		return noRule
+	}
+	ask := getter{w: p.snap.world, place: place}
+	answer, diag := cedar.Authorize(p.slices[a], &ask, p.snap.world.request(p.id.agent, p.id.mount, a))
+	word := func(id cedar.PolicyID, allow uint32) uint32 {
+		return uint32(p.snap.rules.index[RuleID(id)]+2)<<1 | allow
+	}
+	switch {
+	case len(diag.Errors) > 0:
+		return word(diag.Errors[0].PolicyID, 0)
+	case len(diag.Reasons) == 0:
+		return noRule
+	case answer == cedar.Allow:
+		return word(diag.Reasons[0].PolicyID, 1)
+	}
+	return word(diag.Reasons[0].PolicyID, 0)
+}

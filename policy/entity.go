@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/types"
+)
+
+const (
+	typeUser    = types.EntityType("User")
+	typeAgent   = types.EntityType("Agent")
+	typeProject = types.EntityType("Project")
+	typeDevice  = types.EntityType("Device")
+	typePlace   = types.EntityType("Place")
+	typeAction  = types.EntityType("Action")
+)
+
+func uid(t types.EntityType, id string) types.EntityUID {
+	return types.NewEntityUID(t, types.String(id))
+}
+
+// world is the entities of one snapshot, built once.
+type world struct {
+	entities types.EntityMap
+	above    map[string]types.EntityUIDSet // agent -> itself and its ancestors
+	actions  [numActions]types.EntityUID
+	contexts [numAccess]types.Record
+}
+
+func newWorld(f *Facts) *world {
+	w := &world{entities: types.EntityMap{}, above: map[string]types.EntityUIDSet{}}
+	put := func(e types.Entity) { w.entities[e.UID] = e }
+	for id := range f.Users {
+		put(types.Entity{UID: uid(typeUser, id)})
+	}
+	for key, a := range f.Agents {
+		up := f.ancestors(key)
+		parents := make([]types.EntityUID, 0, len(up)+1)
+		for _, p := range up {
+			parents = append(parents, uid(typeAgent, p))
+		}
+		put(types.Entity{UID: uid(typeAgent, key), Parents: types.NewEntityUIDSet(parents...), Attributes: agentRecord(a)})
+		w.above[key] = types.NewEntityUIDSet(append(parents, uid(typeAgent, key))...)
+	}
+	for slug, members := range f.Projects {
+		put(projectEntity(f, slug, members))
+	}
+	for a := range numActions {
+		group := "observe"
+		if a.Mutates() {
+			group = "mutate"
+		}
+		w.actions[a] = uid(typeAction, a.String())
+		put(types.Entity{UID: w.actions[a], Parents: types.NewEntityUIDSet(uid(typeAction, group))})
+	}
+	for m := range numAccess {
+		w.contexts[m] = types.NewRecord(types.RecordMap{"mount": types.String(m.String())})
+	}
+	return w
+}
+
+func agentRecord(a Agent) types.Record {
+	m := types.RecordMap{"role": types.String(a.Role), "access": types.String(a.Access.String())}
+	if a.User != "" {
+		m["user"] = uid(typeUser, a.User)
+	}
+	if a.OnlyUser != "" {
+		m["only"] = uid(typeUser, a.OnlyUser)
+	}
+	return types.NewRecord(m)
+}
+
+func projectEntity(f *Facts, slug string, members map[string]string) types.Entity {
+	var agents, users []types.Value
+	for key := range members {
+		agents = append(agents, uid(typeAgent, key))
+		if a := f.Agents[key]; a.Role == Soul && a.User != "" {
+			users = append(users, uid(typeUser, a.User))
+		}
+	}
+	return types.Entity{UID: uid(typeProject, slug), Attributes: types.NewRecord(types.RecordMap{
+		"members": types.NewSet(agents...), "users": types.NewSet(users...),
+	})}
+}
+
+// placeUID is the one Place of a request; its identity tells nothing.
+var placeUID = uid(typePlace, "resource")
+
+// place builds the Place a Resource is. An owner the facts do not know is an
+// error, which denies.
+func (w *world) place(r Resource) (types.Entity, error) {
+	m := types.RecordMap{"zone": types.String(r.Zone.String()), "denied": types.Boolean(r.Denied)}
+	e := types.Entity{UID: placeUID}
+	own := func(attr types.String, t types.EntityType) error {
+		owner := uid(t, r.Owner)
+		if _, known := w.entities[owner]; !known && t != typeDevice {
+			return fmt.Errorf("unknown %s %q", attr, r.Owner)
+		}
+		m[attr] = owner
+		e.Parents = types.NewEntityUIDSet(owner)
+		return nil
+	}
+	var err error
+	switch r.Zone {
+	case ZoneRoot:
+		m["directory"] = types.String(r.Owner)
+	case ZoneHomeFixed, ZoneHomeFree, ZoneHomeTree, ZoneHomeCaches, ZoneWorkspace, ZoneScratch:
+		if err = own("agent", typeAgent); err == nil {
+			e.Parents = w.above[r.Owner]
+		}
+	case ZoneUser:
+		err = own("user", typeUser)
+	case ZoneProject:
+		err = own("project", typeProject)
+	case ZoneDevice:
+		err = own("device", typeDevice)
+	default:
+		err = fmt.Errorf("unknown zone %d", r.Zone)
+	}
+	if err == nil && r.Grants != 0 {
+		err = fmt.Errorf("unknown set of grants %d", r.Grants)
+	}
+	e.Attributes = types.NewRecord(m)
+	return e, err
+}
+
+// getter answers cedar for one request.
+type getter struct {
+	w     *world
+	place types.Entity
+}
+
+var _ types.EntityGetter = (*getter)(nil)
+
+// Get finds an entity of the snapshot, or the request's place.
+func (g *getter) Get(id types.EntityUID) (types.Entity, bool) {
+	if id == placeUID {
+		return g.place, true
+	}
+	e, ok := g.w.entities[id]
+	return e, ok
+}
+
+func (w *world) request(agent string, mount AccessMode, a Action) cedar.Request {
+	return cedar.Request{Principal: uid(typeAgent, agent), Action: w.actions[a], Resource: placeUID, Context: w.contexts[mount]}
+}
