@@ -17,6 +17,12 @@ const (
 	MaxPutBytes = 1 << 20       // content bytes the tree puts into one Update
 )
 
+// ReservedPrefix starts the keys that a layer between the tree and a driver
+// keeps for itself (backend/writeback has one). Nobody else uses such keys, the
+// layer hides its own, and they do not count towards MaxTxBytes and MaxTxKeys:
+// a driver leaves room for 4 of them, of 1 KiB in all, in an Update.
+const ReservedPrefix = "\x00warren/"
+
 // Store is an ordered, transactional key-value store. Keys are compared byte
 // by byte. Methods may be called from any goroutine.
 type Store interface {

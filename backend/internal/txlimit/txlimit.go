@@ -3,13 +3,14 @@
 //
 // What counts towards an Update's limits is each changed key once, with its
 // last value: setting a key again replaces what it counted for, and a deletion
-// counts the key's bytes alone.
+// counts the key's bytes alone. Keys under backend.ReservedPrefix count nothing.
 //
 // Nothing here locks: a Counter belongs to one transaction.
 package txlimit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -51,6 +52,9 @@ func (c *Counter) Delete(key []byte) error { return c.count("delete", key, len(k
 func (c *Counter) Len() int { return len(c.sizes) }
 
 func (c *Counter) count(op string, key []byte, n int) error {
+	if strings.HasPrefix(string(key), backend.ReservedPrefix) {
+		return nil // drivers have room for these
+	}
 	old, again := c.sizes[string(key)]
 	if !again && len(c.sizes) == backend.MaxTxKeys {
 		return tooBig(op, "update", len(c.sizes)+1, backend.MaxTxKeys, "keys")
