@@ -35,9 +35,7 @@ func (v *volume) cachePut(n *inode) {
 	v.ring = append(v.ring, n)
 	n.used = true
 	v.reweigh(n)
-	if v.t.cached.Load() > v.t.limit {
-		v.evict(4)
-	}
+	v.loaded++
 }
 
 // reweigh accounts n after its names changed.
@@ -48,6 +46,16 @@ func (v *volume) reweigh(n *inode) {
 	}
 	v.t.cached.Add(w - n.weight)
 	n.weight = w
+}
+
+// settle evicts about as many inodes as were loaded since it last ran, if the
+// cache is over its bound. It runs when a Txn ends, never inside one: what a
+// Txn loaded stays loaded, so that one inode is one object to it.
+func (v *volume) settle() {
+	if v.loaded > 0 && v.t.cached.Load() > v.t.limit {
+		v.evict(2 * v.loaded)
+	}
+	v.loaded = 0
 }
 
 // evict lets go of up to n inodes that were not used for one turn of the clock.

@@ -165,7 +165,7 @@ func (t *Tree) format(ctx context.Context) error {
 		ino := w.nextIno()
 		for _, name := range []string{"agents", "projects", "users", "workspaces"} {
 			sub := root
-			sub.link = Link{Parent: ino, Name: name}
+			sub.link, sub.entries = Link{Parent: ino, Name: name}, 0
 			i := w.nextIno()
 			w.putInode(i, &sub)
 			w.putDirent(ino, name, dent{ino: i, typ: backend.TypeDir})

@@ -39,6 +39,7 @@ type Txn struct {
 func (tx *Txn) unlock() {
 	if tx.locked {
 		tx.locked = false
+		tx.v.settle()
 		tx.v.mu.Unlock()
 	}
 }

@@ -21,6 +21,7 @@ type volume struct {
 	inodes map[backend.Ino]*inode // cache
 	ring   []*inode               // the same, for the clock
 	hand   int
+	loaded int    // since settle last ran
 	dirGen uint64 // bumped when a directory moves
 	// orphans that a mount held when they lost their last name
 	orphans map[backend.Ino]struct{}
