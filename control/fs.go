@@ -1,0 +1,116 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Node is what stat tells of one path of an agent's view.
+type Node struct {
+	Path   string    `json:"path"` // tree path
+	Name   string    `json:"name"`
+	Type   string    `json:"type"` // file, dir, symlink, fifo, socket, char, block
+	Mode   string    `json:"mode"` // four octal digits, as shown in this view
+	UID    *uint32   `json:"uid,omitempty"`
+	GID    *uint32   `json:"gid,omitempty"` // absent: the owner
+	Size   uint64    `json:"size"`
+	Links  uint32    `json:"links"`
+	Inode  uint64    `json:"inode"`
+	Mtime  time.Time `json:"mtime"`
+	Ctime  time.Time `json:"ctime"`
+	Btime  time.Time `json:"btime"`
+	Target string    `json:"target,omitempty"` // of a symlink
+	// Provenance, where it is known.
+	CreatedBy  string `json:"created_by,omitempty"`
+	CreatedAt  string `json:"created_at,omitempty"`
+	ModifiedBy string `json:"modified_by,omitempty"`
+	ModifiedAt string `json:"modified_at,omitempty"`
+}
+
+// Move asks for a rename inside one volume.
+type Move struct {
+	Agent string `json:"agent"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Force bool   `json:"force,omitempty"` // replace what is at To
+}
+
+// MakeDir asks for a directory.
+type MakeDir struct {
+	Agent   string `json:"agent"`
+	Path    string `json:"path"`
+	Mode    uint32 `json:"mode,omitempty"`    // 0: 0755
+	Parents bool   `json:"parents,omitempty"` // make missing parents; one that exists is no error
+}
+
+// Stat tells about path in the agent's view. A relative path starts in the
+// agent's workspace, here and in the methods below. A symlink at the end is
+// followed only if follow is set.
+func (c *Client) Stat(ctx context.Context, agent, path string, follow bool) (Node, error) {
+	var n Node
+	q := query("agent", agent, "path", path)
+	if follow {
+		q.Set("follow", "true")
+	}
+	return n, c.call(ctx, http.MethodGet, "/v1/fs/stat", q, nil, &n)
+}
+
+// List lists a directory by name; a file is listed as itself.
+func (c *Client) List(ctx context.Context, agent, path string) ([]Node, error) {
+	var ns []Node
+	return ns, c.call(ctx, http.MethodGet, "/v1/fs/list", query("agent", agent, "path", path), nil, &ns)
+}
+
+// Read copies a file's bytes to w.
+func (c *Client) Read(ctx context.Context, agent, path string, w io.Writer) error {
+	resp, err := c.send(ctx, http.MethodGet, "/v1/fs/content", query("agent", agent, "path", path), nil)
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body)
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return c.broken(ctx, fmt.Errorf("%s: %w", path, err))
+	}
+	return nil
+}
+
+// Write makes or replaces a file with all of r, whole or not at all. A mode of
+// 0 keeps an existing file's, and is 0644 for a new one.
+func (c *Client) Write(ctx context.Context, agent, path string, r io.Reader, mode uint32) (Node, error) {
+	var n Node
+	q := query("agent", agent, "path", path)
+	if mode != 0 {
+		q.Set("mode", fmt.Sprintf("%04o", mode))
+	}
+	resp, err := c.send(ctx, http.MethodPut, "/v1/fs/content", q, r)
+	if err != nil {
+		return n, err
+	}
+	defer drain(resp.Body)
+	return n, c.decode(ctx, resp.Body, &n)
+}
+
+// MakeDir makes a directory.
+func (c *Client) MakeDir(ctx context.Context, m MakeDir) (Node, error) {
+	var n Node
+	return n, c.call(ctx, http.MethodPost, "/v1/fs/mkdir", nil, m, &n)
+}
+
+// Move renames. KindConflict: To exists and Force is not set, or it lies in
+// another volume.
+func (c *Client) Move(ctx context.Context, m Move) (Node, error) {
+	var n Node
+	return n, c.call(ctx, http.MethodPost, "/v1/fs/move", nil, m, &n)
+}
+
+// Remove removes a file or an empty directory, or with recursive a whole tree.
+func (c *Client) Remove(ctx context.Context, agent, path string, recursive bool) error {
+	q := query("agent", agent, "path", path)
+	if recursive {
+		q.Set("recursive", "true")
+	}
+	return c.call(ctx, http.MethodDelete, "/v1/fs/node", q, nil, nil)
+}

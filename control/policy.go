@@ -1,0 +1,65 @@
+package control
+
+import (
+	"context"
+	"net/http"
+)
+
+// Policy is what decides in one agent's view.
+type Policy struct {
+	Agent      string          `json:"agent,omitempty"`
+	Cedar      string          `json:"cedar"` // the policies in force
+	DenyNames  []string        `json:"deny_names"`
+	Exceptions []NameException `json:"exceptions"`
+	Epoch      uint64          `json:"epoch"`
+}
+
+// NameException lets one name of the deny-list be used under one tree path.
+type NameException struct {
+	Name  string `json:"name"`
+	Under string `json:"under"`
+}
+
+// Explanation is why something is allowed or not.
+type Explanation struct {
+	Agent  string       `json:"agent"`
+	Action string       `json:"action"`
+	Path   string       `json:"path"`
+	Allow  bool         `json:"allow"`
+	Rules  []PolicyRule `json:"rules"`
+	Errors []string     `json:"errors,omitempty"`
+	Note   string       `json:"note,omitempty"`
+}
+
+// PolicyRule is one rule that decided.
+type PolicyRule struct {
+	ID     string `json:"id"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Policy shows the Cedar in force, for one agent ("": all).
+func (c *Client) Policy(ctx context.Context, agent string) (Policy, error) {
+	var p Policy
+	return p, c.call(ctx, http.MethodGet, "/v1/policy", query("agent", agent), nil, &p)
+}
+
+// AllowName adds an exception to the name deny-list; one that is there already
+// is no error. It holds in every mount when it returns.
+func (c *Client) AllowName(ctx context.Context, e NameException) error {
+	return c.call(ctx, http.MethodPut, "/v1/policy/exceptions", nil, e, nil)
+}
+
+// DisallowName takes an exception away again.
+func (c *Client) DisallowName(ctx context.Context, e NameException) error {
+	return c.call(ctx, http.MethodDelete, "/v1/policy/exceptions", query("name", e.Name, "under", e.Under), nil, nil)
+}
+
+// Explain tells which rules decide about action (see, read, write, create,
+// remove) on path for the agent.
+func (c *Client) Explain(ctx context.Context, agent, action, path string) (Explanation, error) {
+	var e Explanation
+	q := query("agent", agent, "action", action, "path", path)
+	return e, c.call(ctx, http.MethodGet, "/v1/policy/explain", q, nil, &e)
+}
