@@ -160,6 +160,7 @@ func testUpdatesAreSerializable(t *testing.T, h *harness) {
 						return err
 					}
 					s.value = binary.BigEndian.Uint64(v) + 1
+					time.Sleep(10 * time.Microsecond) // long enough to meet another
 					return tx.Set(counter, binary.BigEndian.AppendUint64(nil, s.value))
 				})
 				if err != nil {
@@ -197,6 +198,7 @@ func testNoWriteSkew(t *testing.T, h *harness) {
 					if err != nil || len(found) > 0 {
 						return err
 					}
+					time.Sleep(10 * time.Microsecond)
 					return tx.Set(fmt.Appendf(nil, "%03d/%s", i, me), nil)
 				})
 				if err != nil {
@@ -254,6 +256,7 @@ func testCancelledWhileWaiting(t *testing.T, h *harness) {
 		_, err := h.s.Update(ctx, func(tx backend.Tx) error { return tx.Set([]byte("b"), []byte("2")) })
 		second <- err
 	}()
+	time.Sleep(20 * time.Millisecond) // most likely it waits by now
 	cancel()
 	var err error
 	select { // while the first still holds on

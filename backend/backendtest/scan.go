@@ -183,19 +183,31 @@ func testScanSeesOwnChanges(t *testing.T, h *harness) {
 	h.holds("d", "new", "f", "new", "i", "new")
 }
 
-// testScanWhileChanging calls Get, Set and Delete inside a Scan: the keys that
-// are not changed meanwhile are seen once each, in order.
+// testScanWhileChanging calls Get, Set and Delete inside a Scan, over keys of an
+// earlier Update and over keys of the same: those that are not changed meanwhile
+// are seen once each, in order.
 func testScanWhileChanging(t *testing.T, h *harness) {
 	const n = 500
-	h.update(func(tx backend.Tx) error {
+	put := func(tx backend.Tx) error {
 		for i := range n {
 			if err := tx.Set(fmt.Appendf(nil, "k%03d", i), fill('v', i)); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
+	h.update(put)
+	for _, before := range []func(backend.Tx) error{func(backend.Tx) error { return nil }, put} {
+		changeWhileScanning(t, h, n, before)
+	}
+}
+
+func changeWhileScanning(t *testing.T, h *harness, n int, before func(backend.Tx) error) {
+	t.Helper()
 	h.update(func(tx backend.Tx) error {
+		if err := before(tx); err != nil {
+			return err
+		}
 		var seen []string
 		err := tx.Scan([]byte("k"), []byte("l"), func(key, value []byte) error {
 			seen = append(seen, string(key))

@@ -112,6 +112,8 @@ func TestReopenAfterClose(t *testing.T) {
 	s := mem.New(mem.Options{})
 	put(t, s, 1)
 	put(t, s, 2)
+	holds(t, s.Reopen(), 2)
+	holds(t, s.CrashClone(0), 0)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
