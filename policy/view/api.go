@@ -1,6 +1,8 @@
 package view
 
 import (
+	"time"
+
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
 )
@@ -39,6 +41,9 @@ type Request struct {
 	UID, GID uint32 // caller, as seen in the view; new nodes are theirs
 	PID      uint32
 	Origin   backend.Origin
+	// KillPriv asks a write, truncate or chown to clear set-id bits (FUSE's
+	// WRITE_KILL_SUIDGID and its likes).
+	KillPriv bool
 }
 
 // Observer is one mount's memory of what its kernel may cache. Each method is
@@ -46,7 +51,10 @@ type Request struct {
 // that no change can slip in between. They must not block, and must not call
 // the view or the tree.
 type Observer interface {
-	// Entry: name in parent is about to be answered as a.Node, with a.
+	// Entry: name in parent is about to be answered as a.Node, with a. Exactly
+	// once for each answer of Lookup, Mkdir, Mknod, Create, Symlink and Link
+	// without an error. Tmpfile calls no method: whoever asked for the file
+	// holds it until Space.Dropped.
 	Entry(parent backend.NodeID, name string, a *backend.Attr)
 	// Negative: name in parent is about to be answered as absent.
 	Negative(parent backend.NodeID, name string)
@@ -71,6 +79,52 @@ type Notifier interface {
 	// kernel that was told of it and has not forgotten. Same rules as Collect.
 	InUse(node backend.NodeID) bool
 }
+
+// Revoker is what an Observer implements to be told that the rules changed for
+// its view. A view's Observer that is none is asked nothing and told nothing.
+type Revoker interface {
+	// Revoked is called after new facts took effect, with no lock held: every
+	// operation that started before has ended, and those that start now go by
+	// the new rules. When it returns, the mount's kernel must not show the
+	// old state any more.
+	Revoked(r Revocation)
+}
+
+// Revocation is what changed for one view when the rules did.
+type Revocation struct {
+	// Gone are names that led to something and do not exist for this view any
+	// more (the tops only, not what is below): INVAL_ENTRY for each.
+	Gone []Edge
+	// Came are names that exist for this view from now on: their negative
+	// entries, and the listings and attributes of their parents, must go.
+	Came []Edge
+	// Changed are volumes in which the view may do other things than before:
+	// the shown mode bits of every node of them that the kernel holds must go.
+	Changed []backend.VolumeID
+	// Standing tells what the view may do with a node now. It takes the lock
+	// of the node's volume, so the caller must not hold a lock that an
+	// Observer's methods take. The mount asks it of the nodes its kernel
+	// holds: of all of them if Gone is not empty, else of those in Changed.
+	Standing func(backend.NodeID) Standing
+}
+
+// Edge is one name in a directory, and the node it leads to.
+type Edge struct {
+	Parent backend.NodeID
+	Name   string
+	Node   backend.NodeID
+}
+
+// Standing says how a view stands to a node.
+type Standing uint8
+
+// The standings. Data of the first two must be dropped from the kernel
+// (INVAL_INODE 0, -1); what is visible is only expired.
+const (
+	Hidden     Standing = iota // not in this view, or nowhere
+	Unreadable                 // seen, but its data may not be read
+	Visible
+)
 
 // Pending is what Collect found to be told. The door calls Send when it holds
 // no lock and before it answers; when Send returns, no mount can show the old
@@ -108,4 +162,60 @@ type OpenFlags struct {
 	Read, Write bool
 	Truncate    bool // O_TRUNC: to nothing, as part of the open
 	Exec        bool // for execution; counts as reading
+}
+
+// RenameFlags are those of renameat2(2).
+type RenameFlags = tree.RenameFlags
+
+// The flags of Rename.
+const (
+	NoReplace = tree.NoReplace
+	Exchange  = tree.Exchange
+)
+
+// WriteResult tells where bytes went and what the file is like now.
+type WriteResult = tree.WriteResult
+
+// Label tells whose a volume is.
+type Label = tree.Label
+
+// VolumeKind says what a volume is for.
+type VolumeKind = tree.VolumeKind
+
+// The kinds of volume that the registry makes.
+const (
+	KindHome      = tree.KindHome
+	KindWorkspace = tree.KindWorkspace
+	KindScratch   = tree.KindScratch
+	KindUser      = tree.KindUser
+	KindProject   = tree.KindProject
+	KindDevice    = tree.KindDevice
+)
+
+// VolumeSpec is a volume the registry wants: where it is attached follows
+// from its label.
+type VolumeSpec struct {
+	Label Label
+	Agent string  // recorded as created_by; "" is the administrator
+	Mode  uint32  // of its root directory; 0 is 0755
+	Stock []Stock // what stands in it from the start
+}
+
+// Stock is a file or directory that a volume has from the start. One that is
+// there already is left alone.
+type Stock struct {
+	Name string // one component
+	Dir  bool
+	Mode uint32 // 0 is 0755 for a directory, 0644 for a file
+	Text string // of a file
+}
+
+// Denial is something an agent was refused, with how often.
+type Denial struct {
+	Time  time.Time `json:"time"`            // the last time
+	Agent string    `json:"agent,omitempty"` // in the administrator's list only
+	Op    string    `json:"op"`
+	Path  string    `json:"path"` // tree path
+	Rule  string    `json:"rule,omitempty"`
+	Count uint64    `json:"count"`
 }
