@@ -24,7 +24,11 @@ const (
 var longFuncs = map[string]string{}
 
 // wideTypes may be wider than maxFields or maxMethods: "dir.Type", and why.
-var wideTypes = map[string]string{}
+var wideTypes = map[string]string{
+	"backend/tree.record": "the fields of an inode as stored (docs/format.md, rule 7)",
+	"control.Node":        "an answer of the API: flat for who reads the JSON",
+	"control.Status":      "an answer of the API: flat for who reads the JSON",
+}
 
 func TestEveryPackageHasADoc(t *testing.T) {
 	type pkg struct {

@@ -65,8 +65,11 @@ var law = map[string]rule{
 		may:   []string{"backend", "policy", "policy/view"},
 		tests: append([]string{"backend/tree"}, drivers...),
 		why:   "the registry reaches the tree through the door as everybody does"},
+	"fusefs/filelock": {
+		may: []string{"backend"},
+		why: "locks of open files, apart from how they are asked for"},
 	"fusefs": {
-		may:   []string{"backend", "policy/view"},
+		may:   []string{"backend", "policy/view", "fusefs/filelock"},
 		tests: append([]string{"backend/tree", "policy", "workspace"}, drivers...),
 		why:   "the kernel's side sees one view; what it may not see it cannot reach"},
 	"control": {
@@ -81,7 +84,9 @@ var law = map[string]rule{
 		may: []string{"control"}, tests: []string{"..."},
 		why: "commands are clients of the daemon; wiring names the files that are more"},
 	"scripts/lawtest":  {why: "reads source, runs none of it"},
-	"scripts/casetest": {why: "drives the program from outside, as a user does"},
+	"scripts/stack":    {why: "drives the program from outside, as a user does"},
+	"scripts/casetest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/worktest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 }
 
 // wiring are the files of cmd/warren that may import anything: the daemon
