@@ -1,0 +1,92 @@
+// Package writeback acknowledges Updates from memory and a log, and moves them
+// to a driver of [backend.Store] later, many in one transaction.
+//
+//   - [Store], made by [Open], is a [backend.Logged] over any driver.
+//   - [Options] say where the log is and when things happen; [Stats] tell how
+//     it goes.
+//   - [FS] and [File] are the log's directory; [NewDirFS] is one on a disk.
+//
+// An Update runs alone. Its changes become one redo record, which is written
+// to the log with one pwrite; then they enter the overlay, a copy-on-write
+// ordered map, and the Update returns. Reads look at the overlay, then at the
+// driver. The committer takes whole Updates from the oldest on and writes them
+// to the driver, each key once, together with the LSN of the last; then the
+// overlay forgets them and log files without newer Updates are removed.
+//
+// # Promises
+//
+// After kill -9: every Update that returned. After a power cut: exactly the
+// state after some Update, and not before the last one that WaitDurable
+// acknowledged or that was SyncAge old. A failed Update is never found by
+// recovery; only when a write failed and the log's tail can neither be
+// overwritten nor the log replaced, and the process then dies, its fate is open.
+//
+// All that wait for durability share one fdatasync. After a failed fdatasync
+// nothing more is taken for durable on the strength of that file: all pending
+// Updates are written to a new file, and when that is on disk it takes the old
+// one's place. So WaitDurable fails (IO) only where that fails too, and the
+// next call tries again. The same is done at Open with what the old log holds.
+//
+// # Caveats
+//
+// View's function may call the store. Update's must not. A View opens a driver
+// view only when it needs one; the driver's views are used by one goroutine at
+// a time, not always the one that runs the driver's function, and are kept open
+// between uses. So the driver's View must neither hold up its Updates nor wait
+// for them.
+//
+// Recovery cannot tell the last synced record, when it is damaged and nothing
+// was written after it, from one that was never synced: both end the log. All
+// other damage is found, and refused without [Options.AcceptLoss].
+//
+// The log's file may be longer than LogFileSize when no new file can be made.
+// sync(2) does not reach the log: only WaitDurable and SyncAge do.
+//
+// # Lock order
+//
+// The writer's lock (Store.writer, held over an Update's function and the write
+// of its record), then the turn to sync (redo.syncing), then Store.mu, which is
+// held for moments and never over a call into the driver or a file. Callers'
+// locks come before all of them: nothing here waits for a caller while it holds
+// one, and the committer needs none of theirs.
+//
+// # Format of the log
+//
+// Integers are little-endian. "crc" is CRC-32C (Castagnoli).
+//
+//  1. The log is all files named SEQ.log in its directory, SEQ being 16 lower
+//     case hexadecimal digits. SEQ.tmp files are unfinished: ignored and removed.
+//     *.damaged files were set aside. A SEQ is never used again. A store that
+//     was opened once has at least one .log file.
+//  2. A file begins with a header of 4096 bytes: 0 magic "warrenWL"; 8 u32
+//     version 1; 12 store id, 16 bytes; 28 u64 sequence number, which orders the
+//     files; 36 u64 first; 44 u64 salt, random; 52 u32 crc of bytes 0 to 51;
+//     then zeros. It is on disk before the file gets its .log name.
+//  3. Records follow the header back to back, each a multiple of 8 bytes long.
+//     The seed of a file is the crc of its salt's 8 bytes. What is not a valid
+//     record is no record, whatever it is: files are preallocated with zeros.
+//  4. A record begins with 48 bytes: 0 u32 header crc; 4 u32 body crc; 8 u32
+//     length of the whole record in bytes; 12 u32 number of changes; 16 u64 LSN;
+//     24 u64 durable, an LSN up to which all was on disk when it was written;
+//     32 u64 connection; 40 u64 request (backend.Origin).
+//  5. The header crc continues from the file's seed over bytes 4 to 47; the body
+//     crc is that of bytes 48 to the end. A record is valid when both hold and
+//     its LSN is greater than that of the record before it in the file.
+//  6. A change is: u8 operation, 1 set or 2 delete; u16 length of the key, 1 to
+//     1024; u32 length of the value, 0 for delete; key; value. A record has at
+//     least one change, and no key twice.
+//  7. A record ends with 1 to 8 bytes of 0xa5, so it is a multiple of 8 long and
+//     never ends in zeros.
+//  8. From an LSN on, a file's records replace those of all files before it: from
+//     first if that is not 0, else from its first valid record. A file whose
+//     first is not 0 was complete up to its then newest record, on disk, before
+//     it got its name.
+//  9. A file is synced before a record is written to the next one.
+//  10. The driver keeps, under the key "\x00warren/writeback", u32 version 1,
+//     the store id, and u64 the LSN of the last Update committed, in the
+//     transaction that commits it. Files with another store id are refused.
+//  11. Recovery takes the records after that LSN, as long as each is one more
+//     than the last. Where one is missing the log ends, and what follows it was
+//     never durable; but if any record that follows has a durable at or after
+//     the missing LSN, the log is damaged.
+package writeback

@@ -1,0 +1,160 @@
+package writeback
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/warrenfs/warren/backend"
+	"golang.org/x/sys/unix"
+)
+
+// FS is the directory of the log's files. Names have no slashes. NewDirFS gives
+// the one on a disk; tests bring their own, to break it. Implementations are
+// safe for use by several goroutines.
+type FS interface {
+	// Create makes a new file for reading and writing; one that exists is an error.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading.
+	Open(name string) (File, error)
+	// List gives the names of all files in any order.
+	List() ([]string, error)
+	// Rename moves from to a name that nothing has.
+	Rename(from, to string) error
+	// Remove unlinks a file, which may be open.
+	Remove(name string) error
+	// SyncDir makes every Create, Rename and Remove so far survive a power cut.
+	SyncDir() error
+}
+
+// File is one file of the log. Errors of the calls are never retried on the
+// same file: after a failed Sync a second one proves nothing.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// Size is the file's length in bytes.
+	Size() (int64, error)
+	// Allocate makes the file size bytes long and reserves the space. It is
+	// optional: an error leaves a file that grows as it is written.
+	Allocate(size int64) error
+	// Sync makes all bytes written so far survive a power cut.
+	Sync() error
+	Close() error
+}
+
+// dirFS is a directory of the operating system.
+type dirFS struct{ dir string }
+
+var _ FS = dirFS{}
+
+// NewDirFS gives the directory dir, made with mode 0700 if it is not there.
+func NewDirFS(dir string) (FS, error) {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, ioError("make log directory", dir, err)
+		}
+		if err := (dirFS{filepath.Dir(dir)}).SyncDir(); err != nil {
+			return nil, ioError("make log directory", dir, err)
+		}
+	}
+	return dirFS{dir}, nil
+}
+
+func (d dirFS) Create(name string) (File, error) {
+	f, err := os.OpenFile(filepath.Join(d.dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (d dirFS) Open(name string) (File, error) {
+	f, err := os.Open(filepath.Join(d.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (d dirFS) List() ([]string, error) {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (d dirFS) Rename(from, to string) error {
+	return os.Rename(filepath.Join(d.dir, from), filepath.Join(d.dir, to))
+}
+
+func (d dirFS) Remove(name string) error { return os.Remove(filepath.Join(d.dir, name)) }
+
+func (d dirFS) SyncDir() error {
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// osFile is a file of the operating system.
+type osFile struct{ *os.File }
+
+var _ File = osFile{}
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+// Allocate uses fallocate(2), so that later writes change no size: fdatasync(2)
+// then has less to write.
+func (f osFile) Allocate(size int64) error {
+	return f.control(func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+}
+
+// Sync is fdatasync(2).
+func (f osFile) Sync() error {
+	return f.control(unix.Fdatasync)
+}
+
+func (f osFile) control(call func(fd int) error) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = c.Control(func(fd uintptr) {
+		for {
+			if failed = call(int(fd)); failed != unix.EINTR {
+				return
+			}
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+// full tells whether err means that there is no room for a log file's bytes.
+func full(err error) bool {
+	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, backend.NoSpace},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// ioError gives err a Kind: NoSpace where there is no room, IO otherwise.
+func ioError(op, name string, err error) error {
+	kind := backend.IO
+	if full(err) {
+		kind = backend.NoSpace
+	}
+	return &backend.Error{Op: op, Path: name, Kind: kind, Err: err}
+}

@@ -1,0 +1,186 @@
+package writeback
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// record is a valid record found in a log file.
+type record struct {
+	recordInfo
+	file *scannedFile
+	at   int64  // offset in the file
+	rec  []byte // its bytes; nil when the driver has it anyway
+}
+
+// span is a part of a log file that holds no valid records, though it is not
+// just the rest of the file in zeros.
+type span struct{ from, to int64 }
+
+// scannedFile is a log file as recovery found it.
+type scannedFile struct {
+	name string // in the log's directory
+	path string // for messages
+	header
+	records []record // as they lie in the file; their LSNs ascend
+	bad     []span
+	foreign bool // not a readable file of this store
+}
+
+// starts is the LSN from which on this file's records replace those of earlier
+// files; 0: it has none.
+func (f *scannedFile) starts() backend.LSN {
+	if f.first != 0 || len(f.records) == 0 {
+		return f.first
+	}
+	return f.records[0].lsn
+}
+
+// scanFile finds the records in data, the bytes of a whole log file. Records up
+// to committed are listed without their bytes.
+func scanFile(data []byte, committed backend.LSN) (*scannedFile, error) {
+	h, err := decodeHeader(data)
+	if err != nil {
+		return nil, err
+	}
+	f := &scannedFile{header: h}
+	end := int64(len(bytes.TrimRight(data, "\x00")))
+	seed := h.seed()
+	for at := int64(fileHeader); at < end; {
+		info, rec, ok := readRecord(data[at:], seed)
+		if !ok || !f.follows(info.lsn) {
+			next := nextRecord(data[:end], at+recordAlign, seed, f)
+			f.bad = append(f.bad, span{at, next})
+			at = next
+			continue
+		}
+		r := record{recordInfo: info, file: f, at: at}
+		if info.lsn > committed {
+			r.rec = bytes.Clone(rec)
+		}
+		f.records = append(f.records, r)
+		at += int64(info.length)
+	}
+	return f, nil
+}
+
+// follows tells whether lsn can be the next record's.
+func (f *scannedFile) follows(lsn backend.LSN) bool {
+	return len(f.records) == 0 || lsn > f.records[len(f.records)-1].lsn
+}
+
+// nextRecord gives the offset of the next valid record at or after at, or the
+// end of data.
+func nextRecord(data []byte, at int64, seed uint32, f *scannedFile) int64 {
+	for ; at+recordHeader < int64(len(data)); at += recordAlign {
+		if info, _, ok := readRecord(data[at:], seed); ok && f.follows(info.lsn) {
+			return at
+		}
+	}
+	return int64(len(data))
+}
+
+// readWhole reads the whole of a file.
+func readWhole(f File) ([]byte, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	if n, err := f.ReadAt(data, 0); err != nil && (err != io.EOF || int64(n) < size) {
+		return nil, fmt.Errorf("read %d of %d bytes: %w", n, size, err)
+	}
+	return data, nil
+}
+
+// recovered is what the log holds beyond the driver.
+type recovered struct {
+	ops       []*op
+	dropped   int64 // bytes after the last record taken, of Updates that were never durable
+	unsynced  int   // valid records among them
+	damage    error // records that had been durable are missing
+	damagedIn []*scannedFile
+}
+
+// assemble puts the records of files, ascending by sequence number, together:
+// those after committed, without gaps.
+//
+// The records end where one is missing. That is what a power cut leaves when
+// none of the records after it was written after the missing one had reached
+// the disk: the disk may take unsynced pages in any order. Otherwise it is damage.
+func assemble(files []*scannedFile, committed backend.LSN) *recovered {
+	var chain []record
+	for _, f := range files {
+		if start := f.starts(); start != 0 {
+			for len(chain) > 0 && chain[len(chain)-1].lsn >= start {
+				chain = chain[:len(chain)-1]
+			}
+		}
+		for _, r := range f.records {
+			if r.lsn > committed {
+				chain = append(chain, r)
+			}
+		}
+	}
+	out := &recovered{}
+	taken := 0
+	for taken < len(chain) && chain[taken].lsn == committed+1+backend.LSN(taken) {
+		r := &chain[taken]
+		entries, err := decodeChanges(r.rec, r.recordInfo)
+		if err != nil { // it passed its checksums: written by something else
+			out.damage = damageError(r.file, r.at, fmt.Sprintf("record %d is not of this format (%v)", r.lsn, err))
+			break
+		}
+		out.ops = append(out.ops, &op{lsn: r.lsn, rec: r.rec, entries: entries})
+		taken++
+	}
+	out.judge(files, chain, taken, committed)
+	return out
+}
+
+// judge tells what follows the chain's first taken records: nothing, the
+// remains of Updates that were never durable, or damage.
+func (out *recovered) judge(files []*scannedFile, chain []record, taken int, committed backend.LSN) {
+	lost := committed + 1 + backend.LSN(taken)
+	for _, r := range chain[taken:] {
+		out.unsynced++
+		out.dropped += int64(r.length)
+		if r.durable >= lost && out.damage == nil {
+			f, at := lostPlace(files, lost, r)
+			out.damage = damageError(f, at, fmt.Sprintf(
+				"record %d is missing, though it was on disk when record %d was written", lost, r.lsn))
+		}
+	}
+	for _, f := range files {
+		for _, b := range f.bad {
+			out.dropped += b.to - b.from
+		}
+		if out.damage != nil && (len(f.bad) > 0 || len(f.records) > 0 && f.records[len(f.records)-1].lsn >= lost) {
+			out.damagedIn = append(out.damagedIn, f)
+		}
+	}
+}
+
+// lostPlace is where record lost would be: behind the last one before it, or
+// before the first one after it where a whole file is gone.
+func lostPlace(files []*scannedFile, lost backend.LSN, next record) (*scannedFile, int64) {
+	for _, f := range files {
+		for _, r := range f.records {
+			if r.lsn == lost-1 && len(f.bad) > 0 {
+				return f, r.at + int64(r.length)
+			}
+		}
+	}
+	if len(next.file.bad) > 0 {
+		return next.file, next.file.bad[0].from
+	}
+	return next.file, next.at
+}
+
+func damageError(f *scannedFile, at int64, what string) error {
+	return &backend.Error{Op: "open log", Path: f.path, Kind: backend.IO,
+		Err: fmt.Errorf("damaged at offset %d: %s; AcceptLoss opens with what precedes it and keeps the file as *%s", at, what, damagedSuffix)}
+}

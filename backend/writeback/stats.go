@@ -1,0 +1,62 @@
+package writeback
+
+import (
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// Stats tells how a Store is doing, for `warren status`.
+type Stats struct {
+	Last      backend.LSN // the newest Update
+	Durable   backend.LSN // the newest that would survive a power cut
+	Committed backend.LSN // the newest that is durable in the driver
+
+	Pending      int           // Updates not yet committed
+	PendingBytes int64         // the memory they take, about
+	OldestAge    time.Duration // of the oldest of them; 0: none
+	LogFiles     int
+	LogBytes     int64 // of records in the log's files
+
+	Syncs        uint64 // of the log
+	SyncFailures uint64
+	Commits      uint64 // driver transactions
+	Updates      uint64 // that they committed
+	CommitFails  uint64
+
+	LogError    error // why the log's file cannot be trusted; nil: it can
+	CommitError error // of the last commit; nil: it went well
+}
+
+// MeanBatch is the mean number of Updates in a driver transaction.
+func (st Stats) MeanBatch() float64 {
+	if st.Commits == 0 {
+		return 0
+	}
+	return float64(st.Updates) / float64(st.Commits)
+}
+
+// Stats gives the numbers as they are now. It works on a closed store too.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, c := &s.redo, &s.commit
+	st := Stats{
+		Last: s.over.last, Durable: s.durable(), Committed: c.committed,
+		Pending: len(s.over.queue), PendingBytes: s.over.bytes,
+		LogFiles: len(r.old) + 1, LogBytes: r.cur.tail,
+		Syncs: r.syncs, SyncFailures: r.failures,
+		Commits: c.commits, Updates: c.updates, CommitFails: c.failures,
+		LogError: r.failed, CommitError: c.err,
+	}
+	if len(s.over.queue) > 0 {
+		st.OldestAge = time.Since(s.over.queue[0].at)
+	}
+	for _, f := range r.old {
+		st.LogBytes += f.tail
+	}
+	if r.spare != nil {
+		st.LogFiles++
+	}
+	return st
+}

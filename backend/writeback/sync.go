@@ -1,0 +1,212 @@
+package writeback
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// durable is the newest Update that would survive a power cut; mu held.
+func (s *Store) durable() backend.LSN { return max(s.redo.synced, s.commit.committed) }
+
+// lockSync waits until no sync of the log runs and makes others wait: of two
+// syncs of one file at once only one would be told of an error. mu not held.
+func (s *Store) lockSync() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.redo.syncing != nil {
+		ch := s.redo.syncing
+		s.mu.Unlock()
+		<-ch
+		s.mu.Lock()
+	}
+	s.redo.syncing = make(chan struct{})
+}
+
+// unlockSync ends lockSync and records how the sync went: all Updates up to
+// last are on disk, or the current file proves nothing any more. mu not held.
+func (s *Store) unlockSync(err error, last backend.LSN) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.redo
+	if err == nil {
+		r.synced = max(r.synced, last)
+		r.syncs++
+	} else {
+		r.failures++
+		if r.failed == nil {
+			r.failed = ioError("sync log file", s.dir.in(r.cur.name), err)
+		}
+	}
+	r.endSync()
+}
+
+// endSync lets others sync; mu held.
+func (r *redo) endSync() {
+	close(r.syncing)
+	r.syncing = nil
+}
+
+// syncLog makes the Updates up to lsn durable by syncing the current file. All
+// that wait share a sync: the first does it, those that come while it runs and
+// need a newer Update share the next. The error is that of the file, or Interrupted.
+func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
+	s.mu.Lock()
+	for {
+		switch ch := s.redo.syncing; {
+		case s.durable() >= lsn:
+			s.mu.Unlock()
+			return nil
+		case s.redo.failed != nil:
+			err := s.redo.failed
+			s.mu.Unlock()
+			return err
+		case ch != nil:
+			s.mu.Unlock()
+			select {
+			case <-ch:
+			case <-ctx.Done():
+				return interrupted(ctx, "wait durable")
+			}
+			s.mu.Lock()
+			continue
+		}
+		break
+	}
+	s.redo.syncing = make(chan struct{})
+	f, last := s.redo.cur.f, s.over.last
+	s.mu.Unlock()
+	err := f.Sync()
+	s.unlockSync(err, last)
+	if err != nil {
+		s.log.Error("log sync failed; all pending updates go to a new file", "err", err)
+	}
+	return err
+}
+
+// makeDurable is syncLog with the way out: a file whose sync failed is never
+// trusted again, all pending Updates go to a new one. Errors: IO, Interrupted.
+func (s *Store) makeDurable(ctx context.Context, lsn backend.LSN) error {
+	for {
+		err := s.syncLog(ctx, lsn)
+		if err == nil || backend.KindOf(err) == backend.Interrupted {
+			return err
+		}
+		if err := s.recoverLog(ctx); err != nil {
+			if backend.KindOf(err) == backend.Interrupted {
+				return err
+			}
+			return &backend.Error{Op: "wait durable", Kind: backend.IO, Err: err}
+		}
+	}
+}
+
+// recoverLog replaces a log whose sync failed. Of all that wait for that one
+// tries, and the others share what came of it.
+func (s *Store) recoverLog(ctx context.Context) error {
+	s.mu.Lock()
+	tries := s.redo.tries
+	s.mu.Unlock()
+	if err := s.lockWriter(ctx, "wait durable"); err != nil {
+		return err
+	}
+	defer s.unlockWriter()
+	s.mu.Lock()
+	failed, tried := s.redo.failed, s.redo.tries != tries
+	s.mu.Unlock()
+	if failed == nil || tried {
+		return failed
+	}
+	return s.replaceLog()
+}
+
+// syncer makes Updates durable once they are SyncAge old, and log files ahead
+// of need. It ends when Store.stop is closed.
+func (s *Store) syncer() {
+	for {
+		s.prepareSpare()
+		due, any := s.syncDue()
+		if any && !due.After(time.Now()) {
+			s.syncByAge()
+			continue
+		}
+		if !s.wait(s.wakeSync, due, any) {
+			return
+		}
+	}
+}
+
+// syncDue is when the oldest Update that is not durable must become so.
+func (s *Store) syncDue() (due time.Time, any bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.over.queue
+	if s.over.last <= s.durable() {
+		return due, false
+	}
+	oldest := q[s.durable()+1-q[0].lsn] // the queue has no gaps and starts at or before it
+	pace := s.opts.SyncAge << min(s.redo.missed, 5)
+	return maxTime(oldest.at.Add(s.opts.SyncAge), s.redo.retryAfter(pace)), true
+}
+
+func (s *Store) syncByAge() {
+	s.mu.Lock()
+	last := s.over.last
+	s.mu.Unlock()
+	err := s.makeDurable(context.Background(), last)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.redo.missed = 0
+		return
+	}
+	s.redo.missed++
+	s.redo.tried = time.Now()
+}
+
+// retryAfter is when the next try by age may start.
+func (r *redo) retryAfter(pace time.Duration) time.Time {
+	if r.missed == 0 {
+		return time.Time{}
+	}
+	return r.tried.Add(pace)
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// wait blocks until wake, or due if there is one. It is false at the end of the store.
+func (s *Store) wait(wake <-chan struct{}, due time.Time, any bool) bool {
+	var alarm <-chan time.Time
+	if any {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-s.stop:
+		return false
+	case <-wake:
+	case <-alarm:
+	}
+	select {
+	case <-s.stop:
+		return false
+	default:
+		return true
+	}
+}
+
+func interrupted(ctx context.Context, op string) error {
+	return &backend.Error{Op: op, Kind: backend.Interrupted, Err: ctx.Err()}
+}
+
+func unavailable(op string) error {
+	return &backend.Error{Op: op, Kind: backend.Unavailable, Err: errors.New("the store is closed")}
+}
