@@ -153,17 +153,19 @@ func testUpdateKeysLimit(t *testing.T, h *harness) {
 	countKeys(h, 1)
 }
 
-// testUpdateBothLimits fills one Update with as many keys and bytes as may be.
-func testUpdateBothLimits(t *testing.T, h *harness) {
+// setMost changes as many keys and bytes as one Update may.
+func setMost(tx backend.Tx) error {
 	size := backend.MaxTxBytes/backend.MaxTxKeys - 8
+	if err := setMany(tx, backend.MaxTxKeys-1, size); err != nil {
+		return err
+	}
+	rest := backend.MaxTxBytes - (backend.MaxTxKeys-1)*(size+8)
+	return tx.Set([]byte("last key"), fill('v', rest-8))
+}
+
+func testUpdateBothLimits(t *testing.T, h *harness) {
 	for range 3 {
-		h.update(func(tx backend.Tx) error {
-			if err := setMany(tx, backend.MaxTxKeys-1, size); err != nil {
-				return err
-			}
-			rest := backend.MaxTxBytes - (backend.MaxTxKeys-1)*(size+8)
-			return tx.Set([]byte("last key"), fill('v', rest-8))
-		})
+		h.update(setMost)
 		countKeys(h, backend.MaxTxKeys)
 	}
 	h.reopen()
@@ -193,4 +195,28 @@ func testLimitsCountEachKeyOnce(t *testing.T, h *harness) {
 	})
 	big[0] = 99
 	h.holds("a", string(big))
+}
+
+// testReservedKeys puts what a layer may add on top of a full Update.
+func testReservedKeys(t *testing.T, h *harness) {
+	if !h.fix.Reserved {
+		t.Skip("the store keeps such keys for itself")
+	}
+	for range 3 {
+		h.update(func(tx backend.Tx) error {
+			if err := setMost(tx); err != nil {
+				return err
+			}
+			for i := range 4 {
+				key := fmt.Appendf(nil, "%s%d", backend.ReservedPrefix, i)
+				if err := tx.Set(key, fill('v', 256-len(key))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	countKeys(h, backend.MaxTxKeys+4)
+	h.reopen()
+	countKeys(h, backend.MaxTxKeys+4)
 }

@@ -26,6 +26,9 @@ type Fixture struct {
 	// on. Each call gives a store of its own, which the suite closes. nil: the
 	// driver cannot tell.
 	Crash func(t testing.TB) backend.Store
+	// Reserved: the store takes keys under backend.ReservedPrefix, as a driver
+	// does that layers are put over.
+	Reserved bool
 }
 
 // Factory makes a fixture with a new, empty store. What it needs to remove it
@@ -57,6 +60,7 @@ func TestStore(t *testing.T, open Factory) {
 		{"UpdateKeysLimit", testUpdateKeysLimit},
 		{"UpdateBothLimits", testUpdateBothLimits},
 		{"LimitsCountEachKeyOnce", testLimitsCountEachKeyOnce},
+		{"ReservedKeysCountNothing", testReservedKeys},
 		{"LSNsHaveNoGaps", testLSNsHaveNoGaps},
 		{"ViewIsASnapshot", testViewIsASnapshot},
 		{"ViewSeesReturnedUpdates", testViewSeesReturnedUpdates},

@@ -18,7 +18,8 @@ func fixture(testing.TB) backendtest.Fixture {
 			s = s.Reopen()
 			return s
 		},
-		Crash: func(testing.TB) backend.Store { return s.CrashRand(r) },
+		Crash:    func(testing.TB) backend.Store { return s.CrashRand(r) },
+		Reserved: true,
 	}
 }
 

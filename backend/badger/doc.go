@@ -1,0 +1,58 @@
+// Package badger keeps a store in a directory, by Badger v4. It is a driver of
+// [backend.Store]:
+//
+//   - [Store], made by [Open] with [Options]: one directory, held by one process.
+//   - [Content]: the content driver whose bytes travel in the transaction.
+//
+// Every Update is one Badger transaction, on disk (SyncWrites) before Update
+// returns; so WaitDurable never waits. Updates run one at a time and each costs
+// a disk sync: callers batch (backend/writeback has one committer). Views never
+// wait for an Update.
+//
+// # Format (of the directory, version 1)
+//
+//   - A key of the seam is stored with 0x01 before it; keys with 0x00 before
+//     them are the driver's own and never shown: "\x00format" and "\x00lsn".
+//   - A value is stored as length (4 bytes), CRC-32C of the stored key and the
+//     value (4 bytes), both little endian, and the value. Badger can lose an
+//     error on the way and give an empty, short or foreign value; so every read
+//     checks all three and answers IO rather than something wrong.
+//   - Update n is written at Badger's timestamp n+1 (timestamp 1 is the format
+//     record), and puts n under "\x00lsn" in the same transaction: that is how
+//     LSNs go on after a restart without a gap.
+//   - The file "durable" names the last Update that was acknowledged. It is
+//     written after the commit and not synced, so it never runs ahead. When
+//     Badger comes back with fewer Updates than it names, acknowledged Updates
+//     are missing, which Badger itself does not notice: Open fails.
+//   - Badger's value log is never written to (every value is far below
+//     ValueThreshold), so its files are removed and made anew by each Open.
+//
+// # Damage
+//
+// Badger takes a table block that it cannot decode for the end of that table:
+// keys in it would "not exist". So Open checks every block of every table that
+// the manifest names, up to [Options.VerifyBytes] before it returns and the rest
+// behind it. Damage found while the store is open makes Updates fail and answers
+// IO where a key was not found or a scan ended; what is found and passes its
+// checksum is still given. A disk that fails under a mapped page is IO too,
+// where the read is ours.
+//
+// # A failed commit
+//
+// When Badger fails in the middle of a commit nobody knows what of it is on
+// disk, and its memory may hold a part of it. Then Updates fail with IO for
+// good, Views go on with the state before, and Close leaves Badger as it is
+// instead of writing that part out: the next process reads the log, which has
+// whole transactions only.
+//
+// # Full disk
+//
+// Badger dies by SIGBUS when the disk is full. So an Update is refused with
+// NoSpace, and nothing done, when the disk has less than [Options.Reserve] left;
+// so is Open. The files of Badger's write-ahead logs are allocated in advance.
+//
+// # Lock order
+//
+// Store.writer (one Update at a time), then Store.mu. Functions given to View
+// run without either, those given to Update with writer.
+package badger

@@ -1,0 +1,163 @@
+package badger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/warrenfs/warren/backend"
+)
+
+// Open opens the store in o.Dir, or makes it in a directory that is empty or not
+// there. Errors: Busy when another process has it open; NoSpace when the disk is
+// too full to work safely; IO when it is damaged; Invalid when the directory
+// holds something else; Denied; Interrupted.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if o.Dir == "" {
+		return nil, failf("open store", "", backend.Invalid, "no directory is given")
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fail("open store", o.Dir, err)
+	}
+	o.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fail("open store", dir, err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, o, lock)
+	if err != nil {
+		return nil, errors.Join(err, unlockDir(lock))
+	}
+	return s, nil
+}
+
+// open opens a locked directory.
+func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
+	if o.Reserve >= 0 {
+		if err := checkSpace("open store", o.Dir, o.Reserve); err != nil {
+			return nil, err
+		}
+	}
+	if err := sweep(o.Dir); err != nil {
+		return nil, fail("open store", o.Dir, err)
+	}
+	opt := badgerOptions(o.Dir, logger{o.Log})
+	tables, err := manifestTables(o.Dir, opt)
+	if err != nil {
+		return nil, openFailed(o.Dir, err)
+	}
+	rest, err := checkTables(ctx, tables, o.VerifyBytes)
+	if err != nil {
+		return nil, openFailed(o.Dir, err)
+	}
+	w, durable, err := openWitness(o.Dir)
+	if err != nil {
+		return nil, fail("open store", o.Dir, err)
+	}
+	s := &Store{
+		dir: o.Dir, log: o.Log, reserve: o.Reserve, lock: lock,
+		writer: make(chan struct{}, 1), witness: w, next: nextLog{dir: o.Dir, log: o.Log},
+		readers: make(map[backend.LSN]int),
+	}
+	if err := s.start(opt, durable); err != nil {
+		return nil, errors.Join(err, w.file.Close())
+	}
+	checkCtx, cancel := context.WithCancel(context.Background())
+	checked := make(chan struct{})
+	s.stopCheck = func() { cancel(); <-checked }
+	go func() {
+		defer close(checked)
+		s.checkBehind(checkCtx, rest)
+	}()
+	return s, nil
+}
+
+// start opens Badger and finds out which Update was the last; durable is the
+// one that must at least be there.
+func (s *Store) start(opt badger.Options, durable backend.LSN) error {
+	db, err := openBadger(opt)
+	if err != nil {
+		return openFailed(s.dir, err)
+	}
+	s.db = db
+	err = s.load()
+	if err == nil && s.last < durable {
+		err = damaged("open store", s.dir, fmt.Errorf(
+			"Updates %d to %d were acknowledged and are missing (to go on without them, remove %s)",
+			s.last+1, durable, witnessFile(s.dir)))
+	}
+	if err != nil {
+		return errors.Join(err, fail("open store", s.dir, s.shutDown()))
+	}
+	s.db.SetDiscardTs(timestamp(s.last))
+	s.next.allocateCurrent()
+	s.next.prepare()
+	return nil
+}
+
+func openBadger(opt badger.Options) (db *badger.DB, err error) {
+	defer recoverInto(&err)
+	return badger.OpenManaged(opt)
+}
+
+// load reads the driver's own records, or writes them in a new store.
+func (s *Store) load() (err error) {
+	defer recoverInto(&err)
+	newest := s.db.MaxVersion()
+	if newest == 0 {
+		return s.initialize()
+	}
+	txn := s.db.NewTransactionAt(newest, false)
+	defer txn.Discard()
+	format, err := s.read(txn, formatKey())
+	if backend.KindOf(orNone(err)) == backend.NotFound {
+		return failf("open store", s.dir, backend.Invalid, "the directory holds another kind of Badger store")
+	}
+	if err != nil {
+		return err
+	}
+	if string(format) != formatVersion {
+		return failf("open store", s.dir, backend.Unsupported, "its format is version %q, this program knows %q", format, formatVersion)
+	}
+	lsn, err := s.read(txn, lsnKey())
+	if err != nil || len(lsn) != 8 {
+		return damaged("open store", s.dir, fmt.Errorf("the number of the last Update: %w", orNone(err)))
+	}
+	s.last = backend.LSN(binary.BigEndian.Uint64(lsn))
+	if newest != timestamp(s.last) {
+		return damaged("open store", s.dir, fmt.Errorf("the last Update is %d and there are entries of %d", s.last, int64(newest)-1))
+	}
+	return nil
+}
+
+// orNone makes a nil err one of no kind.
+func orNone(err error) error {
+	if err == nil {
+		return errors.New("not as it should be")
+	}
+	return err
+}
+
+// initialize writes the format record and LSN 0.
+func (s *Store) initialize() error {
+	txn := s.db.NewTransactionAt(0, true)
+	defer txn.Discard()
+	for _, c := range []change{
+		{formatKey(), encode(formatKey(), []byte(formatVersion))},
+		{lsnKey(), encode(lsnKey(), lsnBytes(0))},
+	} {
+		if err := txn.Set(c.key, c.record); err != nil {
+			return fail("make store", s.dir, err)
+		}
+	}
+	return fail("make store", s.dir, txn.CommitAt(timestamp(0), nil))
+}

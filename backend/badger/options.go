@@ -1,0 +1,69 @@
+package badger
+
+import (
+	"log/slog"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Options say where a store is and how it is held. Only Dir is needed.
+type Options struct {
+	// Dir is the store's own directory. It is made, mode 0700, if it is not there.
+	Dir string
+	// Log gets what Badger has to say; nil discards it.
+	Log *slog.Logger
+	// Reserve is how many bytes the disk must have left for Updates to be
+	// accepted. 0: 64 MiB; negative: none, and a full disk may end the process.
+	Reserve int64
+	// VerifyBytes is how many bytes of tables Open checks before it returns; the
+	// rest is checked in the background. 0: 256 MiB; negative: nothing before.
+	VerifyBytes int64
+}
+
+const (
+	defaultReserve     = 64 << 20
+	defaultVerifyBytes = 256 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Reserve == 0 {
+		o.Reserve = defaultReserve
+	}
+	if o.VerifyBytes == 0 {
+		o.VerifyBytes = defaultVerifyBytes
+	}
+	return o
+}
+
+// memTableSize bounds an Update as well: Badger takes 15 % of it in one
+// transaction, 2.4 MiB, and 26,214 keys.
+const memTableSize = 16 << 20
+
+// magic marks the directory as ours in Badger's manifest.
+const magic = 0x7761
+
+// badgerOptions are the small ones of the measurements: a store of a million
+// inodes in about 100 MiB of memory, and one sync a commit.
+func badgerOptions(dir string, log badger.Logger) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithLogger(log).
+		WithExternalMagic(magic).
+		WithSyncWrites(true).
+		WithDetectConflicts(false). // one Update at a time: there are none
+		WithMetricsEnabled(false).
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(2).
+		WithNumLevelZeroTables(4).
+		WithNumLevelZeroTablesStall(12).
+		WithNumCompactors(2).
+		WithBlockCacheSize(16 << 20).
+		WithIndexCacheSize(16 << 20).
+		WithCompression(options.Snappy).
+		WithValueThreshold(1 << 20). // above any value of the seam
+		WithValueLogFileSize(16 << 20).
+		WithBypassLockGuard(true) // the lock is taken before any file is read
+}
