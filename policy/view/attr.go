@@ -1,0 +1,189 @@
+package view
+
+import (
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Getattr tells node's attributes as the view shows them.
+func (v *View) Getattr(r *Request, node backend.NodeID) (backend.Attr, error) {
+	c := v.begin("getattr", r)
+	defer c.end()
+	err := c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		c.answerAttr(&pl)
+		return nil
+	})
+	if err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+func (c *call) answerAttr(pl *place) {
+	c.show(pl)
+	if c.watch != nil {
+		c.watch.Attr(&c.attr)
+	}
+}
+
+// Setattr changes attributes. Whether the caller's uid may chmod, chown or set
+// times is the kernel's business at a mount (default_permissions). Errors:
+// Denied, ReadOnly, IsDir, Invalid, TooBig.
+func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (backend.Attr, error) {
+	c := v.begin("setattr", r)
+	defer c.end()
+	if s.UID != nil {
+		uid := v.storedUID(*s.UID)
+		s.UID = &uid
+	}
+	if s.GID != nil {
+		gid := v.storedGID(*s.GID)
+		s.GID = &gid
+	}
+	err := c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if s == (backend.SetAttr{}) { // chown -1 -1: nothing to do, nothing to refuse
+			c.answerAttr(&pl)
+			return nil
+		}
+		if err := c.need(policy.Write, &pl, ""); err != nil {
+			return err
+		}
+		a, err := c.tx.Setattr(node.Ino(), s)
+		if err != nil {
+			return err
+		}
+		pl.attr = a
+		c.answerAttr(&pl)
+		return nil
+	})
+	if err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+// Readlink gives a symlink's target. Invalid for anything else.
+func (v *View) Readlink(r *Request, node backend.NodeID) (target string, err error) {
+	c := v.begin("readlink", r)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		if err := c.allowed(policy.Read, node.Ino()); err != nil {
+			return err
+		}
+		target, err = c.tx.Readlink(node.Ino())
+		return err
+	})
+	return target, err
+}
+
+// Statfs tells the use and the limits of the volume node is in.
+func (v *View) Statfs(r *Request, node backend.NodeID) (st VolumeStat, err error) {
+	c := v.begin("statfs", r)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		if err := c.allowed(policy.See, node.Ino()); err != nil && node != v.root {
+			return err
+		}
+		st = c.tx.Stat()
+		if c.vol == v.s.root { // what the root volume holds tells of everybody
+			st.UsedInodes, st.Inodes = numTops+1, st.FreeInodes+numTops+1
+			st.UsedBytes, st.Bytes = 0, st.FreeBytes
+		}
+		return nil
+	})
+	return st, err
+}
+
+// List gives the names of a directory that the view may see, sorted, without .
+// and .. Errors: NotFound, NotDir.
+func (v *View) List(r *Request, dir backend.NodeID) (list []Dirent, err error) {
+	c := v.begin("list", r)
+	defer c.end()
+	err = c.in(dir, func(c *call) error {
+		list, err = c.list(dir.Ino())
+		if err == nil && c.watch != nil {
+			c.watch.Listing(dir)
+		}
+		return err
+	})
+	return list, err
+}
+
+func (c *call) list(ino backend.Ino) ([]Dirent, error) {
+	var dir place
+	if err := c.dir(ino, &dir); err != nil || dir.blank {
+		return nil, err
+	}
+	all, err := c.tx.List(ino)
+	if err != nil {
+		return nil, err
+	}
+	if c.vol != c.v.s.root && (c.label.Kind != KindHome || ino != backend.RootIno) {
+		return all, nil
+	}
+	seen := all[:0]
+	for _, e := range all {
+		if c.nameSeen(&dir, e.Name) {
+			seen = append(seen, e)
+		}
+	}
+	return seen, nil
+}
+
+// Parent gives the directory that node's first name is in, for "..". The view's
+// root is its own. NotFound for a file without a name, and where the parent is
+// not in the view.
+func (v *View) Parent(r *Request, node backend.NodeID) (up backend.NodeID, err error) {
+	if node == v.root {
+		return node, nil
+	}
+	c := v.begin("parent", r)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if node.Ino() == backend.RootIno {
+			up = c.tx.Info().Parent
+			return nil
+		}
+		ino, err := c.tx.Parent(node.Ino())
+		if err != nil {
+			return err
+		}
+		up = backend.Node(c.vol, ino)
+		return c.seen(ino, &pl)
+	})
+	if err != nil || up.Volume() == node.Volume() {
+		return up, err
+	}
+	err = c.in(up, func(c *call) error {
+		var pl place
+		return c.seen(up.Ino(), &pl)
+	})
+	return up, err
+}
+
+// Path gives the tree path of node's first name.
+func (v *View) Path(node backend.NodeID) (path string, err error) {
+	c := v.begin("path", nil)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		path, err = c.treePath(node.Ino(), "")
+		return err
+	})
+	return path, err
+}

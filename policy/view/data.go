@@ -1,0 +1,186 @@
+package view
+
+import (
+	"context"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Open checks that node may be opened for f, and truncates it if f says so. It
+// keeps no handle. Errors: Denied, ReadOnly, IsDir, Loop (a symlink).
+func (v *View) Open(r *Request, node backend.NodeID, f OpenFlags) (backend.Attr, error) {
+	c := v.begin("open", r)
+	defer c.end()
+	err := c.in(node, func(c *call) error {
+		if err := c.open(node.Ino(), f); err != nil {
+			return err
+		}
+		if c.watch != nil {
+			c.watch.Opened(&c.attr, f.Write)
+		}
+		return nil
+	})
+	if err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+// open does what Open does, but for telling the Observer. The lock is held.
+func (c *call) open(ino backend.Ino, f OpenFlags) error {
+	var pl place
+	if err := c.seen(ino, &pl); err != nil {
+		return err
+	}
+	writes := f.Write || f.Truncate
+	switch {
+	case pl.attr.Type == backend.TypeSymlink:
+		return backend.Loop
+	case pl.attr.IsDir() && writes:
+		return backend.IsDir
+	case pl.attr.IsDir(): // opened for listing
+		c.show(&pl)
+		return nil
+	}
+	if f.Read || f.Exec || !writes {
+		if err := c.need(policy.Read, &pl, ""); err != nil {
+			return err
+		}
+	}
+	if writes {
+		if err := c.need(policy.Write, &pl, ""); err != nil {
+			return err
+		}
+	}
+	if f.Truncate && pl.attr.Type == backend.TypeRegular {
+		var zero uint64
+		a, err := c.tx.Setattr(ino, backend.SetAttr{Size: &zero})
+		if err != nil {
+			return err
+		}
+		pl.attr = a
+	}
+	c.show(&pl)
+	return nil
+}
+
+// Read copies bytes from off on into p: less than len(p) only at the end, 0
+// and no error at or after it.
+func (v *View) Read(r *Request, node backend.NodeID, p []byte, off uint64) (n int, err error) {
+	c := v.begin("read", r)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		if err := c.allowed(policy.Read, node.Ino()); err != nil {
+			return err
+		}
+		n, err = c.tx.Read(node.Ino(), p, off)
+		return err
+	})
+	return n, err
+}
+
+// allowed decides whether a may be done to ino. The lock is held.
+func (c *call) allowed(a policy.Action, ino backend.Ino) error {
+	var pl place
+	if err := c.seen(ino, &pl); err != nil {
+		return err
+	}
+	return c.need(a, &pl, "")
+}
+
+// Write puts p at off, up to backend.MaxPutBytes of it; N tells how much.
+// Errors: TooBig, NoSpace, IsDir, Denied, ReadOnly.
+func (v *View) Write(r *Request, node backend.NodeID, p []byte, off uint64) (WriteResult, error) {
+	return v.write("write", r, node, p, off, false)
+}
+
+// Append puts p at the end of the file, as one step. Off tells where that was.
+func (v *View) Append(r *Request, node backend.NodeID, p []byte) (WriteResult, error) {
+	return v.write("append", r, node, p, 0, true)
+}
+
+func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off uint64, end bool) (w WriteResult, err error) {
+	c := v.begin(op, r)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if err := c.need(policy.Write, &pl, ""); err != nil {
+			return err
+		}
+		if end {
+			w, err = c.tx.Append(node.Ino(), p)
+		} else {
+			w, err = c.tx.Write(node.Ino(), p, off)
+		}
+		if err == nil {
+			pl.attr = w.Attr
+			c.show(&pl)
+			w.Attr = c.attr
+		}
+		return err
+	})
+	return w, err
+}
+
+// Fsync returns when everything done to node so far is on disk.
+func (v *View) Fsync(ctx context.Context, r *Request, node backend.NodeID) error {
+	c := v.begin("fsync", r)
+	defer c.end()
+	if err := c.in(node, func(c *call) error { return c.allowed(policy.See, node.Ino()) }); err != nil {
+		return err
+	}
+	return v.s.tree.Sync(ctx)
+}
+
+// Fallocate is fallocate(2) with Linux's mode bits KEEP_SIZE, PUNCH_HOLE and
+// ZERO_RANGE. Space is not reserved. Unsupported for other bits.
+func (v *View) Fallocate(r *Request, node backend.NodeID, off, length uint64, mode uint32) error {
+	c := v.begin("fallocate", r)
+	defer c.end()
+	return c.in(node, func(c *call) error {
+		if err := c.allowed(policy.Write, node.Ino()); err != nil {
+			return err
+		}
+		return c.tx.Fallocate(node.Ino(), off, length, mode)
+	})
+}
+
+// Seek finds the next data, or hole, at or after off. NoDevice at or past the
+// end.
+func (v *View) Seek(r *Request, node backend.NodeID, off uint64, hole bool) (at uint64, err error) {
+	c := v.begin("seek", r)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		if err := c.allowed(policy.Read, node.Ino()); err != nil {
+			return err
+		}
+		at, err = c.tx.Seek(node.Ino(), off, hole)
+		return err
+	})
+	return at, err
+}
+
+// CopyRange copies n bytes inside a volume without moving them. It may do less.
+// CrossVolume between two volumes.
+func (v *View) CopyRange(r *Request, src backend.NodeID, srcOff uint64, dst backend.NodeID, dstOff, n uint64) (done uint64, err error) {
+	c := v.begin("copy", r)
+	defer c.end()
+	if src.Volume() != dst.Volume() {
+		return 0, c.across(src, dst)
+	}
+	err = c.in(src, func(c *call) error {
+		if err := c.allowed(policy.Read, src.Ino()); err != nil {
+			return err
+		}
+		if err := c.allowed(policy.Write, dst.Ino()); err != nil {
+			return err
+		}
+		done, err = c.tx.CopyRange(src.Ino(), srcOff, dst.Ino(), dstOff, n)
+		return err
+	})
+	return done, err
+}

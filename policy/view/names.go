@@ -1,0 +1,298 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Lookup finds what name in directory parent leads to. Errors: NotFound,
+// NotDir, Invalid, NameTooLong.
+func (v *View) Lookup(r *Request, parent backend.NodeID, name string) (backend.Attr, error) {
+	c := v.begin("lookup", r)
+	defer c.end()
+	if err := c.lookup(parent, name); err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+func (c *call) lookup(parent backend.NodeID, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	var child backend.NodeID
+	err := c.in(parent, func(c *call) error {
+		var dir place
+		if err := c.dir(parent.Ino(), &dir); err != nil {
+			return err
+		}
+		id, err := c.find(&dir, name)
+		if errors.Is(err, backend.NotFound) {
+			if c.watch != nil {
+				c.watch.Negative(parent, name)
+			}
+			return backend.NotFound
+		}
+		if err != nil {
+			return err
+		}
+		if id.Volume() != c.vol {
+			child = id
+			return nil
+		}
+		return c.answerEntry(parent, name, id.Ino())
+	})
+	if err != nil || child == 0 {
+		return err
+	}
+	// The root of another volume. It stays attached while its lock can be had.
+	return c.in(child, func(c *call) error { return c.answerEntry(parent, name, child.Ino()) })
+}
+
+// find looks name up in dir, if the view may know of it.
+func (c *call) find(dir *place, name string) (backend.NodeID, error) {
+	if !c.nameSeen(dir, name) {
+		return 0, c.hidden(c.label, name)
+	}
+	id, _, err := c.tx.Lookup(dir.ino(), name)
+	return id, err
+}
+
+// answerEntry makes ino the answer as name in parent.
+func (c *call) answerEntry(parent backend.NodeID, name string, ino backend.Ino) error {
+	var pl place
+	if err := c.seen(ino, &pl); err != nil {
+		return err
+	}
+	c.show(&pl)
+	if c.watch != nil {
+		c.watch.Entry(parent, name, &c.attr)
+	}
+	return nil
+}
+
+// Mkdir makes a directory. Errors: Exist, NotFound, NotDir, Denied, ReadOnly,
+// NoSpace.
+func (v *View) Mkdir(r *Request, parent backend.NodeID, name string, mode uint32) (backend.Attr, error) {
+	return v.make("mkdir", r, parent, name, tree.CreateSpec{Type: backend.TypeDir, Mode: mode})
+}
+
+// Mknod makes a regular file, FIFO, socket or device. Errors as Mkdir, Invalid
+// for other types.
+func (v *View) Mknod(r *Request, parent backend.NodeID, name string, typ backend.FileType, mode, rdev uint32) (backend.Attr, error) {
+	switch typ {
+	case backend.TypeRegular, backend.TypeFIFO, backend.TypeSocket, backend.TypeChar, backend.TypeBlock:
+		return v.make("mknod", r, parent, name, tree.CreateSpec{Type: typ, Mode: mode, Rdev: rdev})
+	}
+	return backend.Attr{}, backend.Invalid
+}
+
+// Symlink makes a symbolic link. Errors as Mkdir.
+func (v *View) Symlink(r *Request, parent backend.NodeID, name, target string) (backend.Attr, error) {
+	return v.make("symlink", r, parent, name, tree.CreateSpec{Type: backend.TypeSymlink, Target: target})
+}
+
+func (v *View) make(op string, r *Request, parent backend.NodeID, name string, spec tree.CreateSpec) (backend.Attr, error) {
+	c := v.begin(op, r)
+	defer c.end()
+	if err := checkName(name); err != nil {
+		return backend.Attr{}, err
+	}
+	err := c.in(parent, func(c *call) error {
+		var dir place
+		if err := c.dir(parent.Ino(), &dir); err != nil {
+			return err
+		}
+		return c.create(&dir, name, spec)
+	})
+	if err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+// create makes a node in dir and answers it.
+func (c *call) create(dir *place, name string, spec tree.CreateSpec) error {
+	if err := c.needName(dir, name, spec.Type); err != nil {
+		return err
+	}
+	a, err := c.tx.Create(dir.ino(), name, spec)
+	if err != nil {
+		return err
+	}
+	zone := dir.res.Zone
+	if c.label.Kind == KindHome && dir.ino() == backend.RootIno {
+		zone = policy.HomeZone(name)
+	}
+	m := newMemo(zone, false).stamp(c.epoch(), c.tx.DirGeneration())
+	if c.label.Kind == KindHome || spec.Type == backend.TypeRegular {
+		c.tx.SetMemo(a.Node.Ino(), uint64(m))
+	}
+	return c.answerEntry(dir.attr.Node, name, a.Node.Ino())
+}
+
+// needName decides whether a node of type t may be called name in dir.
+func (c *call) needName(dir *place, name string, t backend.FileType) error {
+	if err := c.need(policy.Create, dir, name); err != nil || t != backend.TypeRegular {
+		return err
+	}
+	denied, err := c.linkDenied(dir.ino(), name)
+	if err != nil || !denied {
+		return err
+	}
+	under := *dir
+	under.res.Denied = true
+	return c.need(policy.Create, &under, name)
+}
+
+// Create opens a file for f, and makes it first if it is not there. excl: an
+// existing one is an error (Exist). created tells which it was. Errors: those of
+// Mkdir and Open.
+func (v *View) Create(r *Request, parent backend.NodeID, name string, mode uint32, excl bool, f OpenFlags) (a backend.Attr, created bool, err error) {
+	c := v.begin("create", r)
+	defer c.end()
+	if err := checkName(name); err != nil {
+		return backend.Attr{}, false, err
+	}
+	err = c.in(parent, func(c *call) error {
+		var dir place
+		if err := c.dir(parent.Ino(), &dir); err != nil {
+			return err
+		}
+		id, err := c.find(&dir, name)
+		switch {
+		case errors.Is(err, backend.NotFound):
+			created = true
+			if err := c.create(&dir, name, tree.CreateSpec{Type: backend.TypeRegular, Mode: mode}); err != nil {
+				return err
+			}
+			if c.watch != nil {
+				c.watch.Opened(&c.attr, f.Write)
+			}
+			return nil
+		case err != nil:
+			return err
+		case excl:
+			return backend.Exist
+		case id.Volume() != c.vol:
+			return backend.IsDir
+		}
+		if err := c.open(id.Ino(), f); err != nil {
+			return err
+		}
+		if c.watch != nil {
+			c.watch.Entry(parent, name, &c.attr)
+			c.watch.Opened(&c.attr, f.Write)
+		}
+		return nil
+	})
+	if err != nil {
+		return backend.Attr{}, false, err
+	}
+	return c.attr, created, nil
+}
+
+// Tmpfile makes a regular file without a name; Link may give it one. It stays
+// until Space.Dropped.
+func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.Attr, error) {
+	c := v.begin("tmpfile", r)
+	defer c.end()
+	err := c.in(parent, func(c *call) error {
+		var dir place
+		if err := c.dir(parent.Ino(), &dir); err != nil {
+			return err
+		}
+		if err := c.need(policy.Create, &dir, ""); err != nil {
+			return err
+		}
+		a, err := c.tx.CreateOrphan(mode, true)
+		if err != nil {
+			return err
+		}
+		c.keepZone(a.Node, dir.res.Zone)
+		var pl place
+		if err := c.seen(a.Node.Ino(), &pl); err != nil {
+			return err
+		}
+		c.show(&pl)
+		return nil
+	})
+	if err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+// keepZone remembers the zone of a home's node that has no name, for as long as
+// a mount holds it.
+func (c *call) keepZone(node backend.NodeID, z policy.Zone) {
+	if c.label.Kind != KindHome {
+		return
+	}
+	c.v.s.mu.Lock()
+	c.v.s.orphans[node] = z
+	c.v.s.mu.Unlock()
+}
+
+// Link gives node one more name. Errors: NotPermitted for a directory, Exist,
+// CrossVolume, Denied, ReadOnly, TooManyLinks.
+func (v *View) Link(r *Request, node, newParent backend.NodeID, newName string) (backend.Attr, error) {
+	c := v.begin("link", r)
+	defer c.end()
+	if err := checkName(newName); err != nil {
+		return backend.Attr{}, err
+	}
+	if node.Volume() != newParent.Volume() {
+		return backend.Attr{}, c.across(node, newParent)
+	}
+	err := c.in(node, func(c *call) error {
+		var pl, dir place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if err := c.dir(newParent.Ino(), &dir); err != nil {
+			return err
+		}
+		if err := c.need(policy.Link, &pl, ""); err != nil {
+			return err
+		}
+		if err := c.needName(&dir, newName, pl.attr.Type); err != nil {
+			return err
+		}
+		if _, err := c.tx.Link(node.Ino(), newParent.Ino(), newName); err != nil {
+			return err
+		}
+		if pl.attr.Nlink == 0 {
+			c.v.s.forgetZone(node)
+		}
+		return c.answerEntry(newParent, newName, node.Ino())
+	})
+	if err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+func (s *Space) forgetZone(node backend.NodeID) {
+	s.mu.Lock()
+	delete(s.orphans, node)
+	s.mu.Unlock()
+}
+
+// across is the answer for an operation on two volumes: CrossVolume, if the
+// view sees both nodes.
+func (c *call) across(nodes ...backend.NodeID) error {
+	for _, n := range nodes {
+		err := c.in(n, func(c *call) error {
+			var pl place
+			return c.seen(n.Ino(), &pl)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return backend.CrossVolume
+}

@@ -1,0 +1,208 @@
+package view
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+const (
+	// maxLinks are followed in one path, as on Linux.
+	maxLinks = 40
+	// mountpoint is where views are mounted by convention: absolute symlinks
+	// below it mean the tree.
+	mountpoint = "/warren"
+)
+
+// step is a directory on the way, or the end of it.
+type step struct {
+	name string
+	attr backend.Attr
+}
+
+// walk follows one path through a view, link by link.
+type walk struct {
+	v     *View
+	steps []step // from the view's root to where the walk is
+	todo  []string
+	links int
+}
+
+// The methods below are the API's, for views without an Observer: they answer
+// no kernel.
+
+// Resolve finds what a tree path leads to, following symlinks inside the view;
+// absolute ones must start with /warren/, which is the tree's root. Errors:
+// NotFound, NotDir, Loop, Invalid (no absolute path).
+func (v *View) Resolve(path string) (backend.Attr, error) {
+	a, _, err := v.resolve(path, true)
+	return a, err
+}
+
+// ResolveParent resolves all but the last component, which need not exist.
+// Errors: Resolve's; Invalid where there is no last one to name ("/", "a/..").
+func (v *View) ResolveParent(path string) (dir backend.Attr, name string, err error) {
+	path = strings.TrimRight(path, "/")
+	cut := strings.LastIndexByte(path, '/')
+	if cut < 0 {
+		return backend.Attr{}, "", pathError("resolve", path, backend.Invalid)
+	}
+	name = path[cut+1:]
+	if err := checkName(name); err != nil {
+		return backend.Attr{}, "", pathError("resolve", path, err)
+	}
+	dir, _, err = v.resolve(path[:cut]+"/", true)
+	if err == nil && !dir.IsDir() {
+		err = pathError("resolve", path, backend.NotDir)
+	}
+	return dir, name, err
+}
+
+// resolve also gives the path of what was found, without symlinks and dots.
+func (v *View) resolve(path string, follow bool) (backend.Attr, string, error) {
+	w := walk{v: v}
+	err := w.restart(path)
+	if err == nil {
+		err = w.run(follow || strings.HasSuffix(path, "/"))
+	}
+	if err != nil {
+		return backend.Attr{}, "", pathError("resolve", path, err)
+	}
+	at := v.rootPath
+	for _, s := range w.steps[1:] {
+		at = strings.TrimSuffix(at, "/") + "/" + s.name
+	}
+	return w.here().attr, at, nil
+}
+
+// pathError adds the path that was asked for to a plain kind.
+func pathError(op, path string, err error) error {
+	if k, ok := err.(backend.Kind); ok {
+		return &backend.Error{Op: op, Path: path, Kind: k}
+	}
+	return err
+}
+
+func (w *walk) here() *step { return &w.steps[len(w.steps)-1] }
+
+// restart puts the walk at the view's root, with the rest of an absolute tree
+// path to go. NotFound for a path that does not start with the view's root.
+func (w *walk) restart(path string) error {
+	if !strings.HasPrefix(path, "/") || strings.IndexByte(path, 0) >= 0 {
+		return backend.Invalid
+	}
+	todo := parts(path)
+	if w.v.rootPath != "/" {
+		for _, name := range parts(w.v.rootPath) {
+			if len(todo) == 0 || todo[0] != name {
+				return backend.NotFound
+			}
+			todo = todo[1:]
+		}
+	}
+	if w.steps == nil {
+		a, err := w.v.look(func(c *call) error { return c.getattr(w.v.root) })
+		if err != nil {
+			return err
+		}
+		w.steps = []step{{attr: a}}
+	}
+	w.steps, w.todo = w.steps[:1], append(todo, w.todo...)
+	return nil
+}
+
+// parts splits a path, leaving out "." and nothing.
+func parts(path string) []string {
+	var out []string
+	for p := range strings.SplitSeq(path, "/") {
+		if p != "" && p != "." {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (w *walk) run(follow bool) error {
+	for len(w.todo) > 0 {
+		name := w.todo[0]
+		w.todo = w.todo[1:]
+		if !w.here().attr.IsDir() {
+			return backend.NotDir
+		}
+		if name == ".." {
+			if len(w.steps) > 1 {
+				w.steps = w.steps[:len(w.steps)-1]
+			}
+			continue
+		}
+		a, err := w.v.look(func(c *call) error { return c.lookup(w.here().attr.Node, name) })
+		if err != nil {
+			return err
+		}
+		if a.Type == backend.TypeSymlink && (follow || len(w.todo) > 0) {
+			err = w.follow(a.Node)
+		} else {
+			w.steps = append(w.steps, step{name, a})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) follow(link backend.NodeID) error {
+	if w.links++; w.links > maxLinks {
+		return backend.Loop
+	}
+	target, err := w.v.Readlink(nil, link)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(target, "/") {
+		w.todo = append(parts(target), w.todo...)
+		return nil
+	}
+	rest, ok := strings.CutPrefix(target, mountpoint)
+	if !ok || rest != "" && rest[0] != '/' {
+		return backend.NotFound // out of the tree
+	}
+	return w.restart("/" + rest)
+}
+
+// look runs a look-up of the API: no kernel caches its answer.
+func (v *View) look(fn func(*call) error) (backend.Attr, error) {
+	c := v.begin("lookup", nil)
+	defer c.end()
+	c.watch = nil
+	if err := fn(c); err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+// getattr answers node's attributes.
+func (c *call) getattr(node backend.NodeID) error {
+	return c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		c.answerAttr(&pl)
+		return nil
+	})
+}
+
+// isNotFound tells whether err says that something is not there.
+func isNotFound(err error) bool { return errors.Is(err, backend.NotFound) }
+
+// trimLast takes the last component off a path.
+func trimLast(path string) string {
+	path = strings.TrimRight(path, "/")
+	cut := strings.LastIndexByte(path, '/')
+	if cut <= 0 {
+		return "/"
+	}
+	return path[:cut]
+}

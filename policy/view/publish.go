@@ -1,0 +1,186 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Publish puts new facts into force, in every view and mount at once: when it
+// returns, nothing is answered by the old ones any more, and no kernel shows
+// what its view may not see. An error (the facts are refused) changes nothing.
+func (s *Space) Publish(ctx context.Context, f policy.Facts) error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	before := s.surveys()
+	names := s.engine.Facts().Settings
+	if err := s.engine.Swap(f); err != nil {
+		return &backend.Error{Op: "publish", Kind: backend.Invalid, Err: err}
+	}
+	// Whoever decided by the old rules holds a volume's lock: wait for them.
+	for _, info := range s.tree.Volumes() {
+		err := s.tree.With(info.ID, func(*tree.Txn) error { return nil })
+		if err != nil && !errors.Is(err, backend.Stale) {
+			return err
+		}
+	}
+	s.revoke(before, !reflect.DeepEqual(names, s.engine.Facts().Settings))
+	return nil
+}
+
+// survey is what one view sees of the names that lead to volumes, and what it
+// may do in each.
+type survey struct {
+	edges  map[Edge]bool
+	rights map[backend.VolumeID]uint64
+}
+
+// surveys looks at what every view that can be told sees now.
+func (s *Space) surveys() map[*View]survey {
+	s.mu.Lock()
+	views := make([]*View, 0, len(s.views))
+	for v := range s.views {
+		views = append(views, v)
+	}
+	s.mu.Unlock()
+	if len(views) == 0 {
+		return nil
+	}
+	tops, volumes := s.topDirs(), s.tree.Volumes()
+	out := make(map[*View]survey, len(views))
+	for _, v := range views {
+		out[v] = v.survey(tops, volumes)
+	}
+	return out
+}
+
+// topDirs gives the nodes of the root volume's directories.
+func (s *Space) topDirs() (tops [numTops]backend.NodeID) {
+	err := s.tree.With(s.root, func(tx *tree.Txn) error {
+		for i, name := range topNames {
+			id, _, err := tx.Lookup(backend.RootIno, name)
+			if err != nil {
+				return err
+			}
+			tops[i] = id
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Error("a directory of the root volume is missing", "err", err)
+	}
+	return tops
+}
+
+func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) survey {
+	out := survey{edges: map[Edge]bool{}, rights: map[backend.VolumeID]uint64{}}
+	p := v.principal()
+	for i := range volumes {
+		info := &volumes[i]
+		if info.Parent == 0 || !v.within(info) {
+			continue
+		}
+		rights := v.rights(p, info.Label)
+		if rights&1 == 0 {
+			continue
+		}
+		out.rights[info.ID] = rights
+		out.edges[Edge{Parent: info.Parent, Name: info.Name, Node: backend.Node(info.ID, backend.RootIno)}] = true
+		for t, dir := range tops {
+			if info.Parent == dir && v.rootPath == "/" {
+				out.edges[Edge{Parent: v.s.tree.Root(), Name: topNames[t], Node: dir}] = true
+			}
+		}
+	}
+	return out
+}
+
+// rights packs what may be done in a volume; bit 0: it is seen.
+func (v *View) rights(p *policy.Principal, l Label) (bits uint64) {
+	res := []policy.Resource{volumeResource(l)}
+	if l.Kind == KindHome {
+		for _, top := range []string{"session.md", "notes", "caches"} {
+			res = append(res, policy.Resource{Zone: policy.HomeZone(top), Owner: l.Owner})
+		}
+	}
+	shift := 0
+	for _, r := range res {
+		for _, a := range []policy.Action{policy.See, policy.Read, policy.Write, policy.Create, policy.Remove} {
+			if v.decide(p, a, r).Allow {
+				bits |= 1 << shift
+			}
+			shift++
+		}
+	}
+	return bits
+}
+
+// revoke tells the views that were surveyed before a change what it means to
+// them. all: what may be done changed everywhere. No lock but s.change is held.
+func (s *Space) revoke(before map[*View]survey, all bool) {
+	if len(before) == 0 {
+		return
+	}
+	tops, volumes := s.topDirs(), s.tree.Volumes()
+	for v, old := range before {
+		now := v.survey(tops, volumes)
+		r := Revocation{Standing: v.standing}
+		lost := map[backend.NodeID]bool{}
+		for e := range old.edges {
+			if !now.edges[e] {
+				lost[e.Node] = true
+			}
+		}
+		for e := range old.edges {
+			if lost[e.Node] && !lost[e.Parent] { // a top
+				r.Gone = append(r.Gone, e)
+			}
+		}
+		for e := range now.edges {
+			if !old.edges[e] {
+				r.Came = append(r.Came, e)
+			}
+		}
+		for id, rights := range now.rights {
+			if was, seen := old.rights[id]; seen && (all || was != rights) {
+				r.Changed = append(r.Changed, id)
+			}
+		}
+		if len(r.Gone)+len(r.Came)+len(r.Changed) > 0 {
+			v.o.Observer.(Revoker).Revoked(r)
+		}
+	}
+}
+
+// standing tells what the view may do with node now.
+func (v *View) standing(node backend.NodeID) Standing {
+	c := v.begin("standing", nil)
+	defer c.end()
+	c.watch, c.silent = nil, true
+	st := Hidden
+	err := c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		switch {
+		case pl.blank:
+		case c.may(policy.Read, &pl):
+			st = Visible
+		default:
+			st = Unreadable
+		}
+		return nil
+	})
+	if err != nil {
+		return Hidden
+	}
+	return st
+}

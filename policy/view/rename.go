@@ -1,0 +1,146 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Rename moves a name, replacing what newName led to. Flags: NoReplace,
+// Exchange. Errors: those of rename(2); CrossVolume, Denied, ReadOnly; Busy for
+// the root of a volume.
+func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent backend.NodeID, newName string, flags RenameFlags) error {
+	c := v.begin("rename", r)
+	defer c.end()
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := checkName(newName); err != nil {
+		return err
+	}
+	if flags&^(NoReplace|Exchange) != 0 || flags == NoReplace|Exchange {
+		return backend.Invalid
+	}
+	if parent.Volume() != newParent.Volume() {
+		return c.across(parent, newParent)
+	}
+	var left departures
+	err := c.in(parent, func(c *call) error {
+		m := move{c: c, flags: flags, from: end{name: name}, to: end{name: newName}}
+		if err := c.dir(parent.Ino(), &m.from.dir); err != nil {
+			return err
+		}
+		if err := c.dir(newParent.Ino(), &m.to.dir); err != nil {
+			return err
+		}
+		if err := m.allowed(); err != nil {
+			return err
+		}
+		for _, e := range []*end{&m.from, &m.to} {
+			if e.there {
+				left.note(c, Edge{Parent: e.dir.attr.Node, Name: e.name, Node: e.node.attr.Node})
+			}
+		}
+		if err := m.do(); err != nil {
+			left = nil
+			return err
+		}
+		return left.settle(c)
+	})
+	left.send()
+	return err
+}
+
+// move is one rename: two ends, each a name in a directory.
+type move struct {
+	c        *call
+	flags    RenameFlags
+	from, to end
+}
+
+type end struct {
+	dir   place
+	name  string
+	node  place // of what the name leads to, if there
+	there bool
+}
+
+// load finds what e's name leads to. A name that is not there is no error.
+func (m *move) load(e *end) error {
+	id, err := m.c.find(&e.dir, e.name)
+	if errors.Is(err, backend.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if id.Volume() != m.c.vol {
+		return backend.Busy // the root of a volume stays where it is
+	}
+	e.there = true
+	return m.c.place(id.Ino(), &e.node)
+}
+
+// allowed decides: a name is removed here and created there, a file moves; in
+// an exchange both ways.
+func (m *move) allowed() error {
+	c := m.c
+	if err := c.need(policy.Remove, &m.from.dir, m.from.name); err != nil {
+		return err
+	}
+	if err := c.need(policy.Create, &m.to.dir, m.to.name); err != nil {
+		return err
+	}
+	if err := m.load(&m.from); err != nil {
+		return err
+	}
+	if !m.from.there {
+		return backend.NotFound
+	}
+	if err := m.load(&m.to); err != nil {
+		return err
+	}
+	if err := m.moves(&m.from, &m.to); err != nil {
+		return err
+	}
+	switch {
+	case m.flags&Exchange != 0 && !m.to.there:
+		return backend.NotFound
+	case m.flags&Exchange != 0:
+		if err := c.need(policy.Create, &m.from.dir, m.from.name); err != nil {
+			return err
+		}
+		if err := c.need(policy.Remove, &m.to.dir, m.to.name); err != nil {
+			return err
+		}
+		return m.moves(&m.to, &m.from)
+	case m.to.there && m.flags&NoReplace == 0:
+		return c.need(policy.Remove, &m.to.dir, m.to.name)
+	}
+	return nil
+}
+
+// moves decides whether what is at a may be called as b says.
+func (m *move) moves(a, b *end) error {
+	if err := m.c.need(policy.Move, &a.node, ""); err != nil {
+		return err
+	}
+	return m.c.needName(&b.dir, b.name, a.node.attr.Type)
+}
+
+func (m *move) do() error {
+	c, kept := m.c, false
+	replaces := m.to.there && m.flags == 0 && m.to.node.attr.Node != m.from.node.attr.Node
+	if replaces {
+		var err error
+		if kept, err = c.losesName(&m.to.dir, m.to.name, m.to.node.ino()); err != nil {
+			return err
+		}
+	}
+	err := c.tx.Rename(m.from.dir.ino(), m.from.name, m.to.dir.ino(), m.to.name, m.flags)
+	if err != nil && kept {
+		c.v.s.forgetZone(m.to.node.attr.Node)
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package view
+
+import (
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+const writeBits = 0o222
+
+// show puts pl's attributes into c.attr as the view shows them: the owner as
+// the mount's user, no w bits where the view may not write, and of a directory
+// above volumes nothing that tells of what is hidden in it.
+func (c *call) show(pl *place) {
+	a := &c.attr
+	*a = pl.attr
+	switch {
+	case pl.blank, pl.attr.Node.Volume() == c.v.s.root && !c.seesAll(pl):
+		created := c.v.s.tree.Created()
+		*a = backend.Attr{Node: a.Node, Type: backend.TypeDir, Mode: 0o555, UID: backend.OwnerID, GID: backend.OwnerID,
+			Nlink: 1, Size: a.Size, Atime: created, Mtime: created, Ctime: created, Btime: created}
+	case a.Type == backend.TypeSymlink: // its mode is nobody's concern
+	case a.IsDir():
+		if !c.may(policy.Create, pl) && !c.may(policy.Remove, pl) {
+			a.Mode &^= writeBits
+		}
+	case !c.may(policy.Write, pl):
+		a.Mode &^= writeBits
+	}
+	c.shownOwner(a)
+}
+
+// seesAll tells whether the view sees everything that stands in a directory of
+// the root volume, so that its times and size tell nothing.
+func (c *call) seesAll(pl *place) bool {
+	r := pl.res
+	if pl.top == 0 {
+		r.Owner = topNames[0]
+	}
+	return c.v.decide(c.p, policy.See, r).Allow
+}
+
+func (c *call) may(a policy.Action, pl *place) bool { return c.v.decide(c.p, a, pl.res).Allow }
+
+func (c *call) shownOwner(a *backend.Attr) {
+	if a.UID == backend.OwnerID {
+		a.UID = c.v.o.UID
+	}
+	if a.GID == backend.OwnerID {
+		a.GID = c.v.o.GID
+	}
+}
+
+// storedUID is how a uid of this view is stored.
+func (v *View) storedUID(uid uint32) uint32 {
+	if uid == v.o.UID {
+		return backend.OwnerID
+	}
+	return uid
+}
+
+func (v *View) storedGID(gid uint32) uint32 {
+	if gid == v.o.GID {
+		return backend.OwnerID
+	}
+	return gid
+}

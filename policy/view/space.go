@@ -1,0 +1,102 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Space is the whole tree behind the door, one for a daemon. Its methods may be
+// called from any goroutine.
+type Space struct {
+	tree   *tree.Tree
+	engine *policy.Engine
+	log    *slog.Logger
+	root   backend.VolumeID
+
+	notifier Notifier      // set before the first Open
+	denials  denials       // what agents were refused
+	attached atomic.Uint64 // bumped when a volume is attached or detached
+
+	change sync.Mutex // one change of rules or volumes at a time
+
+	mu      sync.Mutex
+	views   map[*View]struct{}             // guarded by mu: those with a Revoker
+	orphans map[backend.NodeID]policy.Zone // guarded by mu: zones of nameless files in homes
+}
+
+// New puts a door before t. log may be nil.
+func New(t *tree.Tree, e *policy.Engine, log *slog.Logger) *Space {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Space{
+		tree: t, engine: e, log: log, root: t.Root().Volume(),
+		views: map[*View]struct{}{}, orphans: map[backend.NodeID]policy.Zone{},
+	}
+}
+
+// SetNotifier names who tells the mounts of changes. To be called once, before
+// the first Open.
+func (s *Space) SetNotifier(n Notifier) {
+	s.notifier = n
+	s.tree.SetInUse(n.InUse)
+}
+
+// Engine is what decides here.
+func (s *Space) Engine() *policy.Engine { return s.engine }
+
+// Dropped tells that no mount holds node any more: an unlinked file goes.
+func (s *Space) Dropped(node backend.NodeID) {
+	s.mu.Lock()
+	delete(s.orphans, node)
+	s.mu.Unlock()
+	s.tree.Dropped(node)
+}
+
+// Sync returns when everything acknowledged so far is on disk.
+func (s *Space) Sync(ctx context.Context) error { return s.tree.Sync(ctx) }
+
+// Denials lists what agent was refused, newest last, at most 1,000, equal ones
+// counted. Agent "" is the administrator's list: everybody's, with what they
+// may not know of.
+func (s *Space) Denials(agent string) []Denial { return s.denials.list(agent) }
+
+// Open makes a view. Errors: Invalid (a malformed Root), NotFound (unknown
+// agent, or it does not see Root), NotDir. A view whose Observer is a Revoker
+// must be closed.
+func (s *Space) Open(o Options) (*View, error) {
+	if o.Access > None {
+		return nil, backend.Invalid
+	}
+	v := &View{s: s, o: o, root: s.tree.Root(), rootPath: "/"}
+	if _, known := s.engine.Principal(o.Agent, mode(o.Access)); !known {
+		return nil, &backend.Error{Op: "open view", Agent: o.Agent, Kind: backend.NotFound, Err: errors.New("no such agent")}
+	}
+	if o.Root != "" && strings.Trim(o.Root, "/") != "" {
+		a, path, err := v.resolve(o.Root, true)
+		if err != nil {
+			return nil, err
+		}
+		if !a.IsDir() {
+			return nil, &backend.Error{Op: "open view", Path: path, Kind: backend.NotDir}
+		}
+		v.root, v.rootPath = a.Node, path
+	}
+	if _, ok := o.Observer.(Revoker); ok {
+		s.mu.Lock()
+		s.views[v] = struct{}{}
+		s.mu.Unlock()
+	}
+	return v, nil
+}
+
+// mode is the policy's name for a mount's access.
+func mode(a Access) policy.AccessMode { return policy.AccessMode(a) }

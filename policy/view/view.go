@@ -1,0 +1,87 @@
+package view
+
+import (
+	"sync/atomic"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// View is one agent's tree. Its methods may be called from any goroutine; a
+// nil Request is a call of the view's own user.
+type View struct {
+	s        *Space
+	o        Options
+	root     backend.NodeID
+	rootPath string
+
+	who  atomic.Pointer[policy.Principal]
+	tops [numTops]topMemo // guarded by the root volume's lock
+}
+
+// Close takes the view off those that are told of revocations. Its methods
+// still work.
+func (v *View) Close() {
+	v.s.mu.Lock()
+	delete(v.s.views, v)
+	v.s.mu.Unlock()
+}
+
+// Root is the node of the view's root.
+func (v *View) Root() backend.NodeID { return v.root }
+
+// Agent is the key of the agent whose view this is.
+func (v *View) Agent() string { return v.o.Agent }
+
+// Role is the agent's role; "" when the agent is gone.
+func (v *View) Role() string {
+	if p := v.principal(); p != nil {
+		return string(p.Agent().Role)
+	}
+	return ""
+}
+
+// User is the user the agent belongs to, or "".
+func (v *View) User() string {
+	if p := v.principal(); p != nil {
+		return p.Agent().User
+	}
+	return ""
+}
+
+// Access is the narrower of the mount's access and the agent's own; None when
+// the agent is gone.
+func (v *View) Access() Access {
+	if p := v.principal(); p != nil {
+		return max(v.o.Access, Access(p.Agent().Access))
+	}
+	return None
+}
+
+// RootPath is the tree path of the view's root, "/" for all of it.
+func (v *View) RootPath() string { return v.rootPath }
+
+// UID is the mount's user; backend.OwnerID for an API session.
+func (v *View) UID() uint32 { return v.o.UID }
+
+// GID is the mount's group.
+func (v *View) GID() uint32 { return v.o.GID }
+
+// principal is the view's in the newest epoch; nil when its agent is gone.
+func (v *View) principal() *policy.Principal {
+	p := v.who.Load()
+	if p != nil && p.Epoch() == v.s.engine.Epoch() {
+		return p
+	}
+	p, ok := v.s.engine.Principal(v.o.Agent, mode(v.o.Access))
+	if !ok {
+		return nil
+	}
+	v.who.Store(p)
+	return p
+}
+
+// decide asks the policy for p, which may be nil.
+func (v *View) decide(p *policy.Principal, a policy.Action, r policy.Resource) policy.Decision {
+	return v.s.engine.Decide(p, a, r)
+}
