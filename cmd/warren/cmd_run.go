@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/warrenfs/warren/control"
+)
+
+type runOptions struct {
+	Agent   string
+	Access  string
+	UID     int64
+	GID     int64
+	Workdir string
+	Show    []string
+	Env     []string
+}
+
+// AddFlags adds the flags of run.
+func (o *runOptions) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Agent, "agent", "", "`KEY` of the agent the command works as")
+	f.StringVar(&o.Access, "access", "", "`rw|ro` for its view (default rw)")
+	f.Int64Var(&o.UID, "uid", -1, "`UID` the command runs as (root only; default the agent's own)")
+	f.Int64Var(&o.GID, "gid", -1, "`GID` the command runs as (root only; default the uid's number)")
+	f.StringVar(&o.Workdir, "workdir", "", "`PATH` to start in: a tree path, or one below the workspace")
+	f.StringArrayVar(&o.Show, "show", nil, "also show host directory `SRC[:DST]`, read-only; may be repeated")
+	f.StringArrayVar(&o.Env, "env", nil, "set `NAME=VALUE`, or pass NAME on; may be repeated")
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	o := &runOptions{}
+	c := &cobra.Command{
+		Use: "run --agent KEY -- CMD [ARG…]", Short: "Run a command that sees nothing but an agent's view",
+		Args: usageArgs(cobra.MinimumNArgs(1)), DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, args []string) error { return runRun(c.Context(), a, o, args) },
+	}
+	c.Long = `Run a command in user, mount, pid and ipc namespaces of its own. It finds the agent's
+view at /warren, its home in the agent's caches, /tmp in the agent's scratch, and
+starts in the agent's workspace. Around that it sees the host read-only, without
+home directories, /run, /sys, sockets, the store and other mounts; Go's module cache
+is passed through, and more with --show. It has no capabilities and cannot get any.
+The network is the host's.
+
+Run by root, the command has a uid of the agent's own (` + "`warren agent show`" + `), or
+--uid. Run by anyone else, it has the caller's uid, and on the host the mount is the
+caller's own.
+
+Isolation that cannot be set up is an error. The exit status is the command's; 128
+and the signal that ended it; 125 when warren failed, 126 and 127 when the command
+could not be run or found.`
+	c.Flags().SetInterspersed(false)
+	o.AddFlags(c.Flags())
+	return c
+}
+
+// runRun runs one command and ends with its status. Signals are passed on to
+// it, so its context does not end by them.
+func runRun(ctx context.Context, a *app, o *runOptions, args []string) error {
+	code, err := runInView(ctx, a, o, args)
+	if err != nil {
+		if code == 0 {
+			code = exitRunFailed
+		}
+		return &statusError{code, fmt.Errorf("run: %w", err)}
+	}
+	if code != 0 {
+		return &statusError{code: code}
+	}
+	return nil
+}
+
+func runInView(ctx context.Context, a *app, o *runOptions, args []string) (int, error) {
+	if o.Agent == "" {
+		return 0, usagef("which agent? give --agent KEY")
+	}
+	spec := control.RunSpec{Agent: o.Agent, Access: o.Access}
+	var err error
+	if spec.UID, err = idFlag("uid", o.UID); err != nil {
+		return 0, err
+	}
+	if spec.GID, err = idFlag("gid", o.GID); err != nil {
+		return 0, err
+	}
+	c := a.client()
+	hold, err := c.StartRun(ctx, spec)
+	if err != nil {
+		return 0, err
+	}
+	defer hold.Close()
+	sandbox, err := newSandboxSpec(o, hold.Run, args)
+	if err != nil {
+		return 0, errors.Join(err, endRun(c, hold))
+	}
+	// A daemon that goes away leaves the command without its files: end it.
+	lost, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { hold.Gone(); cancel() }()
+	code, err := startSandbox(lost, sandbox, os.Stdin, os.Stdout, os.Stderr)
+	if lost.Err() != nil {
+		return 0, errors.New("the daemon ended the run or went away; the command was killed")
+	}
+	return code, errors.Join(err, endRun(c, hold))
+}
+
+// endRun waits until the run's mount is gone.
+func endRun(c *control.Client, hold *control.Hold) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return c.EndRun(ctx, hold.Run.ID)
+}

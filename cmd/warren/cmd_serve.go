@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+)
+
+type serveOptions struct {
+	Store   string
+	Level   string
+	Memory  int64
+	ReadyFD int
+}
+
+// defaultMemory is the soft limit of the daemon's heap, in MiB.
+const defaultMemory = 256
+
+// AddFlags adds the flags of serve.
+func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Store, "store", "", "`DIR` of the store (WARREN_STORE; default $XDG_STATE_HOME/warren, for root /var/lib/warren)")
+	f.StringVar(&o.Level, "log-level", "info", "what to log: `debug|info|warn|error`")
+	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
+	f.IntVar(&o.ReadyFD, "ready-fd", -1, "write a line to descriptor `N` and close it when requests are answered")
+}
+
+func newServeCommand(a *app) *cobra.Command {
+	o := &serveOptions{}
+	c := command("serve [--store DIR] [--socket PATH]", "Serve a store, in the foreground", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runServe(ctx, a, o) })
+	c.Long = `Serve a store: its mounts and the admin socket. It stays in the foreground, logs to
+stderr, and prints one line when it is ready. SIGTERM and SIGINT unmount, write
+everything to the disk and end it. Mounts made by ` + "`warren mount`" + ` come back with the next serve.`
+	o.AddFlags(c.Flags())
+	return c
+}
+
+func runServe(ctx context.Context, a *app, o *serveOptions) error {
+	log, err := newLog(a, o.Level)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		if o.Memory < 64 {
+			return usagef("--memory %d: at least 64 (MiB)", o.Memory)
+		}
+		debug.SetMemoryLimit(o.Memory << 20)
+	}
+	dir, err := a.storeDir(o.Store)
+	if err != nil {
+		return err
+	}
+	socket, err := filepath.Abs(a.socketPath())
+	if err != nil {
+		return err
+	}
+	unix.Umask(0o022)
+	d, err := newDaemon(ctx, dir, socket, log)
+	if err != nil {
+		return err
+	}
+	err = d.serve(ctx, func() { a.ready(o.ReadyFD, d) })
+	if err == nil && ctx.Err() != nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// ready tells whoever waits that requests are answered.
+func (a *app) ready(fd int, d *daemon) {
+	if a.json {
+		a.writeJSON(a.stdout, struct {
+			Ready  bool   `json:"ready"`
+			Socket string `json:"socket"`
+			Store  string `json:"store"`
+			PID    int    `json:"pid"`
+		}{true, d.socket, d.store.dir, os.Getpid()})
+	}
+	a.say("warren: ready on %s (store %s, pid %d)", d.socket, d.store.dir, os.Getpid())
+	if fd > 2 {
+		f := os.NewFile(uintptr(fd), "ready")
+		_, _ = fmt.Fprintln(f, "ready")
+		_ = f.Close()
+	}
+}
+
+// newLog makes the daemon's log on stderr.
+func newLog(a *app, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("--log-level %q is not debug, info, warn or error", level)
+	}
+	if a.quiet && l < slog.LevelWarn {
+		l = slog.LevelWarn
+	}
+	o := &slog.HandlerOptions{Level: l}
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.stderr, o)), nil
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, o)), nil
+}
+
+// detach takes a mount out of the host's tree at once.
+func detach(dir string) error {
+	if os.Geteuid() == 0 {
+		return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	out, err := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
+	if err != nil {
+		return errors.New(string(out))
+	}
+	return nil
+}

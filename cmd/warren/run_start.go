@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// initCaps are what run-init needs to build a root: mounting, reaching what
+// other users' directories hold, and the user namespace's maps.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
+	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP}
+
+// startSandbox runs the command that spec describes and returns its exit
+// status: its own, or 128 and the signal that ended it. An error means that
+// the command did not start. When ctx ends, everything in the sandbox is
+// killed.
+func startSandbox(ctx context.Context, spec *sandboxSpec, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	specR, specW, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return 0, errors.Join(err, specR.Close(), specW.Close())
+	}
+	lifeR, lifeW, err := os.Pipe()
+	if err != nil {
+		return 0, errors.Join(err, specR.Close(), specW.Close(), errR.Close(), errW.Close())
+	}
+	defer lifeW.Close()
+	defer errR.Close()
+
+	cmd := exec.CommandContext(ctx, selfExe())
+	cmd.Args = []string{stageInit}
+	cmd.Env = []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	cmd.ExtraFiles = []*os.File{specR, errW, lifeR}
+	cmd.SysProcAttr = namespaces(spec)
+	err = cmd.Start()
+	_ = specR.Close()
+	_ = errW.Close()
+	_ = lifeR.Close()
+	if err != nil {
+		_ = specW.Close()
+		return 0, fmt.Errorf("make namespaces: %w; isolation is not possible here, so the command was not run", err)
+	}
+	go func() {
+		_ = json.NewEncoder(specW).Encode(spec)
+		_ = specW.Close()
+	}()
+	stop := passSignals(cmd.Process, !spec.NewSession)
+	defer stop()
+	text, _ := io.ReadAll(io.LimitReader(errR, 64<<10))
+	err = cmd.Wait()
+	return sandboxStatus(err, strings.TrimSpace(string(text)))
+}
+
+// namespaces describes run-init's process: the command's ids, and the
+// capabilities to mount in namespaces of its own.
+func namespaces(spec *sandboxSpec) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC,
+		AmbientCaps: initCaps,
+		Setsid:      spec.NewSession,
+	}
+	if spec.NewUser {
+		a.Cloneflags |= unix.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(spec.UID), HostID: int(spec.UID), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(spec.GID), HostID: int(spec.GID), Size: 1}}
+		return a
+	}
+	a.Credential = &syscall.Credential{Uid: spec.UID, Gid: spec.GID}
+	return a
+}
+
+// sandboxStatus reads how run-init and the command ended.
+func sandboxStatus(err error, text string) (int, error) {
+	var x *exec.ExitError
+	switch {
+	case err == nil && text == "":
+		return 0, nil
+	case err != nil && !errors.As(err, &x):
+		return 0, err
+	}
+	code := exitRunFailed
+	if x != nil {
+		code = x.ExitCode()
+		if ws, ok := x.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			code = 128 + int(ws.Signal())
+		}
+	}
+	if text != "" {
+		if code != exitNoCommand && code != exitNotRunnable {
+			code = exitRunFailed
+			text += "; isolation could not be set up, so the command was not run"
+		}
+		return code, errors.New(text)
+	}
+	return code, nil
+}
+
+// passSignals hands the signals this process gets to p until stop is called.
+// Where the command shares our terminal, the terminal's own signals reach it
+// without help.
+func passSignals(p *os.Process, terminal bool) (stop func()) {
+	ch := make(chan os.Signal, 16)
+	signal.Notify(ch, passedSignals...)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-ch:
+				if !terminal || !slices.Contains(terminalSignals, s) {
+					_ = p.Signal(s)
+				}
+			}
+		}
+	}()
+	return func() { signal.Stop(ch); close(done) }
+}

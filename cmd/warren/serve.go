@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/control/server"
+	"github.com/warrenfs/warren/fusefs"
+	"github.com/warrenfs/warren/policy"
+	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/workspace"
+	"golang.org/x/sys/unix"
+)
+
+// daemon is a store with its door, registry, mounts and API: all that serves.
+type daemon struct {
+	store    *store
+	space    *view.Space
+	registry *workspace.Registry
+	hub      *fusefs.Hub
+	server   *server.Server
+	listener net.Listener
+	log      *slog.Logger
+	started  time.Time
+	socket   string
+}
+
+// openSpace puts the door before an open store and reads the registry. hub may
+// be nil: nothing is mounted.
+func openSpace(ctx context.Context, s *store, log *slog.Logger, notify func(*view.Space)) (*view.Space, *workspace.Registry, error) {
+	engine, err := policy.New(log.With("part", "policy"))
+	if err != nil {
+		return nil, nil, err
+	}
+	space := view.New(s.tree, engine, log.With("part", "view"))
+	notify(space)
+	registry, err := workspace.Open(ctx, workspace.Options{Store: s.kv, Space: space, Log: log.With("part", "registry")})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the registry: %w", err)
+	}
+	return space, registry, nil
+}
+
+// newDaemon opens everything; serve lets it answer. The socket is the last
+// thing made, so whoever can connect gets answers.
+func newDaemon(ctx context.Context, dir, socket string, log *slog.Logger) (_ *daemon, err error) {
+	d := &daemon{log: log, started: time.Now().UTC(), socket: socket}
+	if d.store, err = openStore(ctx, dir, false, log); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close(ctx))
+		}
+	}()
+	d.space, d.registry, err = openSpace(ctx, d.store, log, func(s *view.Space) {
+		d.hub = fusefs.NewHub(s, log.With("part", "fuse"))
+		s.SetNotifier(d.hub)
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.server = server.New(server.Options{Registry: d.registry, Space: d.space, Mounts: mounter{d.hub},
+		Daemon: d.facts(), Log: log.With("part", "api")})
+	if d.listener, err = listen(socket); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *daemon) facts() server.Daemon {
+	return server.Daemon{
+		Version: versionText(), Started: d.started, Store: d.store.dir, Content: d.store.info.Content,
+		Format: d.store.info.Format, Socket: d.socket, Runtime: filepath.Dir(filepath.Dir(d.socket)),
+		UID: os.Geteuid(), Disk: d.store.disk, Check: d.store.check, Notes: d.notes,
+		Volumes: func() int { return len(d.store.tree.Volumes()) },
+	}
+}
+
+// notes are what an administrator should know of this daemon.
+func (d *daemon) notes() []string {
+	for _, m := range d.hub.Mounts() {
+		if m.Stats().ShortTimeouts {
+			return []string{"this kernel is older than 6.16: a change made in one mount may stay unseen in another for a second"}
+		}
+	}
+	return nil
+}
+
+// serve answers until ctx ends, then lets go of everything in order: mounts,
+// so that no program can write any more; API; store.
+func (d *daemon) serve(ctx context.Context, ready func()) error {
+	if err := d.server.ClearRuns(); err != nil {
+		d.log.Error("left-over mounts of runs stay", "err", err)
+	}
+	d.server.Restore(ctx)
+	failed := make(chan error, 1)
+	go func() { failed <- d.server.Serve(d.listener) }()
+	ready()
+	var err error
+	select {
+	case <-ctx.Done():
+		d.log.Info("stopping")
+	case err = <-failed:
+	}
+	return errors.Join(err, d.close(context.WithoutCancel(ctx)))
+}
+
+// close lets go of what is there. It may be called on a daemon half made.
+func (d *daemon) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var errs []error
+	if d.listener != nil {
+		api, stop := context.WithTimeout(ctx, 5*time.Second)
+		errs = append(errs, d.server.Shutdown(api))
+		stop()
+		_ = os.Remove(d.socket)
+	}
+	if d.hub != nil {
+		errs = append(errs, d.hub.Close(ctx))
+	}
+	if d.store.tree != nil {
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// listen makes the admin socket, in a directory that only this user can enter.
+func listen(socket string) (net.Listener, error) {
+	admin := filepath.Dir(socket)
+	if err := os.MkdirAll(filepath.Dir(admin), 0o755); err != nil {
+		return nil, localError(err)
+	}
+	if err := os.MkdirAll(admin, 0o700); err != nil {
+		return nil, localError(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(admin, &st); err != nil {
+		return nil, localError(err)
+	}
+	if st.Uid != uint32(os.Geteuid()) || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil, control.Errorf(control.KindDenied, "%s is not this user's own directory; name another place with --socket", admin)
+	}
+	if st.Mode&0o077 != 0 {
+		return nil, control.Errorf(control.KindDenied,
+			"%s may be entered by others (mode %04o); the admin socket needs a directory of mode 0700", admin, st.Mode&0o7777)
+	}
+	if len(socket) > 107 {
+		return nil, control.Errorf(control.KindInvalid, "%s: a socket's path has at most 107 bytes; name a shorter one with --socket", socket)
+	}
+	if c, err := net.Dial("unix", socket); err == nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("another daemon listens on %s; stop it first, or name another socket with --socket", socket)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, localError(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("make the admin socket: %w", err)
+	}
+	return l, os.Chmod(socket, 0o600)
+}
+
+// mounter lets the API mount by fusefs.
+type mounter struct{ hub *fusefs.Hub }
+
+var _ server.Mounter = mounter{}
+
+func (m mounter) Mount(ctx context.Context, s server.Mounting) (string, error) {
+	o := s.View
+	got, err := m.hub.Mount(ctx, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir,
+		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther})
+	if err != nil {
+		return "", err
+	}
+	return got.Dir(), nil
+}
+
+func (m mounter) find(dir string) *fusefs.Mount {
+	for _, got := range m.hub.Mounts() {
+		if got.Dir() == dir {
+			return got
+		}
+	}
+	return nil
+}
+
+func (m mounter) Unmount(ctx context.Context, dir string, force bool) error {
+	got := m.find(dir)
+	if got == nil {
+		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.NotFound}
+	}
+	return got.Unmount(ctx, force)
+}
+
+// Clear detaches what is mounted at dir if no daemon answers for it.
+func (m mounter) Clear(dir string) error {
+	for range 16 { // they may lie over each other
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); !errors.Is(err, unix.ENOTCONN) {
+			return nil
+		}
+		if err := detach(dir); err != nil {
+			return &backend.Error{Op: "clear dead mount", Path: dir, Kind: backend.Busy, Err: err}
+		}
+	}
+	return nil
+}
+
+func (m mounter) Mounted() []string {
+	var dirs []string
+	for _, got := range m.hub.Mounts() {
+		dirs = append(dirs, got.Dir())
+	}
+	return dirs
+}
+
+func (m mounter) Requests() map[string]uint64 {
+	sum := map[string]uint64{}
+	for _, got := range m.hub.Mounts() {
+		for op, n := range got.Stats().Requests {
+			sum[op] += n
+		}
+	}
+	return sum
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/control"
+	"golang.org/x/sys/unix"
+)
+
+// storeFormat is the version of a store's layout and records (docs/format.md).
+const storeFormat = 1
+
+// The names in a store's directory.
+const (
+	formatFile = "format"
+	lockFile   = "lock"
+	badgerDir  = "badger"
+	logDir     = "log"
+)
+
+// storeInfo is what the file `format` says.
+type storeInfo struct {
+	Format  int    `json:"format"`
+	Content string `json:"content"` // driver of bulk content
+}
+
+// store is an open store, held under its lock.
+type store struct {
+	dir  string
+	info storeInfo
+	lock *os.File
+	kv   *writeback.Store
+	tree *tree.Tree
+}
+
+// openStore takes a store's lock and opens it. With create, a directory that is
+// missing or empty becomes a new store. Kinds: NotFound (no store there),
+// Conflict (another process has it), Invalid (another format).
+func openStore(ctx context.Context, dir string, create bool, log *slog.Logger) (*store, error) {
+	if create {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, localError(err)
+		}
+	}
+	s := &store{dir: dir}
+	if err := s.take(); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, create, log); err != nil {
+		_ = s.lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// take locks the store for this process. The lock goes with the process.
+func (s *store) take() error {
+	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return noStore(s.dir)
+	}
+	if err != nil {
+		return localError(err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		pid, _ := io.ReadAll(io.LimitReader(f, 32))
+		_ = f.Close()
+		return fmt.Errorf("the store %s is open in another process (pid %s); a store has one daemon, so stop that one first",
+			s.dir, bytes.TrimSpace(pid))
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(fmt.Sprintf("%-10d\n", os.Getpid())), 0)
+	}
+	if err != nil {
+		_ = f.Close()
+		return fmt.Errorf("lock the store %s: %w", s.dir, err)
+	}
+	s.lock = f
+	return nil
+}
+
+func noStore(dir string) error {
+	return control.Errorf(control.KindNotFound, "no store at %s; make one with `warren init --store %s`", dir, dir)
+}
+
+func (s *store) open(ctx context.Context, create bool, log *slog.Logger) error {
+	if err := s.readFormat(create); err != nil {
+		return err
+	}
+	kv, err := badger.Open(ctx, badger.Options{Dir: filepath.Join(s.dir, badgerDir), Log: log.With("part", "badger")})
+	if err != nil {
+		return fmt.Errorf("open the store %s: %w", s.dir, err)
+	}
+	s.kv, err = writeback.Open(ctx, writeback.Options{Driver: kv, Dir: filepath.Join(s.dir, logDir), Log: log.With("part", "log")})
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), kv.Close())
+	}
+	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: badger.Content{}, Log: log.With("part", "tree"), FreeBytes: s.disk})
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
+	}
+	return nil
+}
+
+// readFormat checks what the directory is, or makes it a store.
+func (s *store) readFormat(create bool) error {
+	path := filepath.Join(s.dir, formatFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if !create {
+			return errors.Join(noStore(s.dir), os.Remove(filepath.Join(s.dir, lockFile)))
+		}
+		return s.writeFormat(path)
+	}
+	if err != nil {
+		return localError(err)
+	}
+	var any struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &any); err != nil {
+		return control.Errorf(control.KindInvalid, "%s is damaged: %v", path, err)
+	}
+	if any.Format != storeFormat {
+		return control.Errorf(control.KindInvalid, "the store %s has format %d and this warren reads format %d; use the version that wrote it",
+			s.dir, any.Format, storeFormat)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s.info); err != nil {
+		return control.Errorf(control.KindInvalid, "%s is damaged: %v", path, err)
+	}
+	if s.info.Content != "badger" {
+		return control.Errorf(control.KindInvalid, "the store %s keeps content by %q, which this warren does not know", s.dir, s.info.Content)
+	}
+	return nil
+}
+
+// writeFormat makes an empty directory a store. It is the first thing written.
+func (s *store) writeFormat(path string) error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return localError(err)
+	}
+	for _, e := range entries {
+		if e.Name() != lockFile && e.Name() != formatFile+".tmp" {
+			return control.Errorf(control.KindConflict, "%s is not empty and not a store; choose another directory", s.dir)
+		}
+	}
+	s.info = storeInfo{Format: storeFormat, Content: "badger"}
+	b, err := json.Marshal(s.info)
+	if err != nil {
+		return err
+	}
+	return writeSynced(path, append(b, '\n'))
+}
+
+// writeSynced writes a small file whole or not at all, and to the disk.
+func writeSynced(path string, b []byte) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return localError(err)
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// disk tells the free and total bytes of the disk the store is on.
+func (s *store) disk() (free, total uint64) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.dir, &st); err != nil {
+		return 0, 0
+	}
+	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize)
+}
+
+// check is fsck of an open store.
+func (s *store) check(ctx context.Context, report func(control.Problem)) error {
+	return s.tree.Check(ctx, tree.CheckOptions{Content: true}, func(p tree.Problem) {
+		out := control.Problem{Text: p.Text, Inode: uint64(p.Ino)}
+		if p.Volume != 0 {
+			out.Volume = fmt.Sprintf("%x", uint32(p.Volume))
+		}
+		report(out)
+	})
+}
+
+// Close makes everything durable and lets go of the store.
+func (s *store) Close() error {
+	return errors.Join(s.tree.Close(), s.kv.Close(), s.lock.Close())
+}
+
+var _ backend.Logged = (*writeback.Store)(nil)

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy"
+	"github.com/warrenfs/warren/workspace"
+)
+
+func apiAgent(a workspace.Agent) control.Agent {
+	home := "/agents/" + a.Key
+	return control.Agent{
+		Key: a.Key, Role: string(a.Role), User: a.User, Parent: a.Parent, Access: a.Access, OnlyUser: a.OnlyUser,
+		Name: a.Name, Email: a.Email, RunUID: a.RunUID, Created: a.Created,
+		Home: home, Work: home + "/workspace", Scratch: home + "/scratch",
+	}
+}
+
+func (s *Server) listAgents(w http.ResponseWriter, _ *http.Request) error {
+	out := []control.Agent{}
+	for _, a := range s.Registry.Agents() {
+		out = append(out, apiAgent(a))
+	}
+	return reply(w, out)
+}
+
+func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) error {
+	var c control.AgentSpec
+	if err := input(r, &c); err != nil {
+		return err
+	}
+	a, err := s.Registry.AddAgent(r.Context(), workspace.AgentSpec{
+		Key: c.Key, Role: policy.Role(c.Role), User: c.User, Parent: c.Parent, OnlyUser: c.OnlyUser,
+		Access: c.Access, Name: c.Name, Email: c.Email})
+	if err != nil {
+		return err
+	}
+	return reply(w, apiAgent(a))
+}
+
+func (s *Server) showAgent(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.Registry.Agent(r.PathValue("key"))
+	if err != nil {
+		return err
+	}
+	return reply(w, apiAgent(a))
+}
+
+func (s *Server) setAgent(w http.ResponseWriter, r *http.Request) error {
+	var c control.AgentChange
+	if err := input(r, &c); err != nil {
+		return err
+	}
+	a, err := s.Registry.SetAgent(r.Context(), r.PathValue("key"), workspace.AgentChange(c))
+	if err != nil {
+		return err
+	}
+	return reply(w, apiAgent(a))
+}
+
+// removeAgent takes an agent's mounts and runs away, then the agent.
+func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) error {
+	key := r.PathValue("key")
+	if _, err := s.Registry.Agent(key); err != nil {
+		return err
+	}
+	for _, other := range s.Registry.Agents() {
+		if other.Parent == key { // the registry would refuse, but after the mounts are gone
+			return s.Registry.RemoveAgent(r.Context(), key)
+		}
+	}
+	if err := s.dropMountsOf(r.Context(), key); err != nil {
+		return err
+	}
+	if err := s.Registry.RemoveAgent(r.Context(), key); err != nil {
+		return err
+	}
+	return ok(w)
+}
+
+// dropMountsOf unmounts all mounts and ends all runs of an agent.
+func (s *Server) dropMountsOf(ctx context.Context, key string) error {
+	s.mu.Lock()
+	var runs []*run
+	for _, r := range s.runs {
+		if r.agent == key {
+			runs = append(runs, r)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range runs {
+		r.end()
+		<-r.gone
+	}
+	s.mounting.Lock()
+	defer s.mounting.Unlock()
+	for _, m := range s.Registry.Mounts() {
+		if m.Agent != key {
+			continue
+		}
+		if err := s.Mounts.Unmount(ctx, m.Dir, true); err != nil && !errors.Is(err, backend.NotFound) {
+			return err
+		}
+	}
+	return nil
+}

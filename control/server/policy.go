@@ -1,0 +1,48 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy"
+	"github.com/warrenfs/warren/workspace"
+)
+
+func (s *Server) showPolicy(w http.ResponseWriter, r *http.Request) error {
+	agent := r.URL.Query().Get("agent")
+	if agent != "" {
+		if _, err := s.Registry.Agent(agent); err != nil {
+			return err
+		}
+	}
+	set := s.Registry.Settings()
+	p := control.Policy{Agent: agent, Cedar: s.Space.Engine().Show(agent), Epoch: s.Space.Engine().Epoch(),
+		DenyNames: set.DenyNames, Exceptions: []control.NameException{}}
+	if p.DenyNames == nil {
+		p.DenyNames = policy.DefaultDenyNames()
+	}
+	for _, x := range set.Exceptions {
+		p.Exceptions = append(p.Exceptions, control.NameException(x))
+	}
+	return reply(w, p)
+}
+
+func (s *Server) allowName(w http.ResponseWriter, r *http.Request) error {
+	var x control.NameException
+	if err := input(r, &x); err != nil {
+		return err
+	}
+	if err := s.Registry.AllowName(r.Context(), workspace.NameException(x)); err != nil {
+		return err
+	}
+	return ok(w)
+}
+
+func (s *Server) disallowName(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	x := workspace.NameException{Name: q.Get("name"), Under: q.Get("under")}
+	if err := s.Registry.DisallowName(r.Context(), x); err != nil {
+		return err
+	}
+	return ok(w)
+}

@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/workspace"
+)
+
+// run is a mount held by one open request.
+type run struct {
+	agent string
+	mount control.Mount
+	stop  chan struct{} // closed: take the mount away
+	gone  chan struct{} // closed: it is away
+	once  sync.Once
+}
+
+func (r *run) end() { r.once.Do(func() { close(r.stop) }) }
+
+// startRun mounts a view for one command, answers where, and holds it until
+// the caller hangs up, endRun is asked for or the daemon stops.
+func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
+	var c control.RunSpec
+	if err := input(r, &c); err != nil {
+		return err
+	}
+	a, err := s.Registry.Agent(c.Agent)
+	if err != nil {
+		return err
+	}
+	uid, gid, err := runIDs(r, c, a)
+	if err != nil {
+		return err
+	}
+	access, err := mountAccess(c.Access)
+	if err != nil {
+		return err
+	}
+	if err := s.readyHome(a, uid, gid); err != nil {
+		return err
+	}
+	id, dir, err := s.runDir(uid, gid)
+	if err != nil {
+		return err
+	}
+	m := Mounting{Dir: dir, View: view.Options{Agent: a.Key, Access: access, UID: uid, GID: gid}}
+	s.mounting.Lock()
+	_, err = s.Mounts.Mount(r.Context(), m)
+	s.mounting.Unlock()
+	if err != nil {
+		_ = os.Remove(dir)
+		return err
+	}
+	held := &run{agent: a.Key, stop: make(chan struct{}), gone: make(chan struct{}), mount: control.Mount{
+		ID: id, Dir: dir, Agent: a.Key, Root: "/", Access: access.String(), UID: uid, GID: gid,
+		Run: true, Since: time.Now().UTC(), State: stateUp}}
+	s.mu.Lock()
+	s.runs[id] = held
+	s.mu.Unlock()
+	defer s.dropRun(context.WithoutCancel(r.Context()), held)
+	s.Log.Info("run started", "agent", a.Key, "id", id, "uid", uid)
+	answer := control.Run{ID: id, Dir: dir, UID: uid, GID: gid, Agent: apiAgent(a), Hide: s.hide()}
+	if err := reply(w, answer); err != nil {
+		return nil // the caller hung up
+	}
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		return nil
+	}
+	select {
+	case <-r.Context().Done():
+	case <-held.stop:
+	case <-s.done:
+	}
+	return nil
+}
+
+// hide lists the host's directories that a command must not see.
+func (s *Server) hide() []string {
+	return []string{s.Daemon.Store, s.Daemon.Runtime, filepath.Dir(s.Daemon.Socket)}
+}
+
+// dropRun takes a run's mount away.
+func (s *Server) dropRun(ctx context.Context, r *run) {
+	s.mounting.Lock()
+	err := s.Mounts.Unmount(ctx, r.mount.Dir, true)
+	s.mounting.Unlock()
+	if err == nil {
+		err = os.Remove(r.mount.Dir)
+	}
+	if err != nil {
+		s.Log.Error("run's mount did not go", "id", r.mount.ID, "dir", r.mount.Dir, "err", err)
+	}
+	_ = os.Remove(filepath.Dir(r.mount.Dir)) // the uid's own, if this was its last run
+	s.mu.Lock()
+	delete(s.runs, r.mount.ID)
+	s.mu.Unlock()
+	close(r.gone)
+	s.Log.Info("run ended", "agent", r.agent, "id", r.mount.ID)
+}
+
+func (s *Server) endRun(w http.ResponseWriter, r *http.Request) error {
+	s.mu.Lock()
+	held := s.runs[r.PathValue("id")]
+	s.mu.Unlock()
+	if held == nil {
+		return ok(w) // it went by itself
+	}
+	held.end()
+	select {
+	case <-held.gone:
+		return ok(w)
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+}
+
+// runIDs decides who a command runs as: by default a uid of the agent's own
+// where root asks, else the caller itself. Nobody but root may name another.
+func runIDs(r *http.Request, c control.RunSpec, a workspace.Agent) (uid, gid uint32, err error) {
+	cred := peer(r)
+	uid, gid = a.RunUID, a.RunUID
+	if cred.Uid != 0 {
+		uid, gid = cred.Uid, cred.Gid
+	}
+	if c.UID != nil {
+		uid = *c.UID
+		if cred.Uid == 0 {
+			gid = uid
+		}
+	}
+	if c.GID != nil {
+		gid = *c.GID
+	}
+	switch {
+	case cred.Uid != 0 && (uid != cred.Uid || gid != cred.Gid):
+		return 0, 0, failf(backend.Denied, "only root may run a command as another user; run it as yourself")
+	case uid == 0:
+		return 0, 0, failf(backend.Denied, "a command is not run as root: root of the host reads what it likes")
+	}
+	return uid, gid, nil
+}
+
+// readyHome makes the directories that a command has as home and /tmp.
+func (s *Server) readyHome(a workspace.Agent, uid, gid uint32) error {
+	v, err := s.Space.Open(view.Options{Agent: a.Key, UID: uid, GID: gid})
+	if err != nil {
+		return err
+	}
+	home := "/agents/" + a.Key
+	for _, dir := range []string{home + "/caches/home", home + "/scratch/tmp"} {
+		if err := v.MkdirAll(dir, 0o700); err != nil {
+			return failf(backend.KindOf(err), "agent %q cannot have %s: %w", a.Key, dir, err)
+		}
+	}
+	return nil
+}
+
+// runDir makes the directory a run's mount is placed at, below one that only
+// its user can enter.
+func (s *Server) runDir(uid, gid uint32) (id, dir string, err error) {
+	var b [6]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", "", err
+	}
+	id = hex.EncodeToString(b[:])
+	top := filepath.Join(s.Daemon.Runtime, "runs")
+	own := filepath.Join(top, strconv.FormatUint(uint64(uid), 10))
+	s.mounting.Lock() // against dropRun removing it
+	defer s.mounting.Unlock()
+	if err := os.MkdirAll(top, 0o711); err != nil {
+		return "", "", err
+	}
+	dir = filepath.Join(own, id)
+	for _, d := range []string{own, dir} {
+		if err := os.Mkdir(d, 0o700); err != nil && !os.IsExist(err) {
+			return "", "", err
+		}
+		if err := os.Lchown(d, int(uid), int(gid)); err != nil {
+			return "", "", err
+		}
+	}
+	return id, dir, nil
+}
+
+// ClearRuns takes away the mounts of runs that a daemon which died left.
+func (s *Server) ClearRuns() error {
+	dirs, err := filepath.Glob(filepath.Join(s.Daemon.Runtime, "runs", "*", "*"))
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := s.Mounts.Clear(d); err != nil {
+			return err
+		}
+		if err := os.Remove(d); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(d))
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/workspace"
+)
+
+// maxBody bounds a JSON request.
+const maxBody = 1 << 20
+
+// Mounter mounts views. The daemon hands it in; fusefs does the work.
+type Mounter interface {
+	// Mount mounts a view at an empty directory, clears what a dead daemon left
+	// there, and gives the directory free of symlinks. NotFound, NotDir,
+	// NotEmpty or Busy tell what is wrong with it.
+	Mount(ctx context.Context, m Mounting) (dir string, err error)
+	// Unmount takes a mount away. Busy: it is in use and force is not set.
+	// NotFound: there is none of ours.
+	Unmount(ctx context.Context, dir string, force bool) error
+	// Clear takes away what a daemon that died left mounted at dir, if it did.
+	Clear(dir string) error
+	// Mounted lists the mountpoints that are up.
+	Mounted() []string
+	// Requests counts FUSE requests of all mounts by opcode.
+	Requests() map[string]uint64
+}
+
+// Mounting is one mount to be made.
+type Mounting struct {
+	Dir        string
+	View       view.Options // without Observer
+	AllowOther bool
+}
+
+// Daemon tells what the API cannot know by itself.
+type Daemon struct {
+	Version string
+	Started time.Time
+	Store   string // directory
+	Content string // driver
+	Format  int
+	Socket  string
+	Runtime string // directory that runs' mounts are placed under
+	UID     int    // the daemon's own
+	Disk    func() (free, total uint64)
+	Volumes func() int
+	Notes   func() []string
+	Check   func(context.Context, func(control.Problem)) error
+}
+
+// Options are what a server needs; all but Log must be set.
+type Options struct {
+	Registry *workspace.Registry
+	Space    *view.Space
+	Mounts   Mounter
+	Daemon   Daemon
+	Log      *slog.Logger // nil discards
+}
+
+// Server answers the API.
+type Server struct {
+	Options
+	http *http.Server
+	done chan struct{} // closed when shutting down
+	once sync.Once
+
+	mounting sync.Mutex // one mount or unmount at a time
+
+	mu     sync.Mutex
+	runs   map[string]*run   // by id
+	failed map[string]string // recorded mounts that are not up: id -> why
+}
+
+// New makes a server; Serve lets it answer.
+func New(o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{Options: o, done: make(chan struct{}), runs: map[string]*run{}, failed: map[string]string{}}
+	s.http = &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ConnContext:       withPeer,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	return s
+}
+
+// Serve answers connections of l until Shutdown.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown ends all runs, then waits for the requests under way until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.once.Do(func() { close(s.done) })
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	return err
+}
+
+// route is one method of one path.
+type route struct {
+	method, path string
+	do           func(http.ResponseWriter, *http.Request) error
+}
+
+// routes is the whole API.
+func (s *Server) routes() []route {
+	return []route{
+		{"GET", "/v1/version", s.version},
+		{"GET", "/v1/status", s.status},
+		{"POST", "/v1/sync", s.sync},
+		{"POST", "/v1/fsck", s.fsck},
+		{"GET", "/v1/users", s.listUsers},
+		{"POST", "/v1/users", s.addUser},
+		{"GET", "/v1/users/{id}", s.showUser},
+		{"DELETE", "/v1/users/{id}", s.removeUser},
+		{"GET", "/v1/agents", s.listAgents},
+		{"POST", "/v1/agents", s.addAgent},
+		{"GET", "/v1/agents/{key}", s.showAgent},
+		{"PATCH", "/v1/agents/{key}", s.setAgent},
+		{"DELETE", "/v1/agents/{key}", s.removeAgent},
+		{"GET", "/v1/projects", s.listProjects},
+		{"POST", "/v1/projects", s.createProject},
+		{"GET", "/v1/projects/{slug}", s.showProject},
+		{"PUT", "/v1/projects/{slug}/members", s.setMember},
+		{"GET", "/v1/mounts", s.listMounts},
+		{"POST", "/v1/mounts", s.mount},
+		{"DELETE", "/v1/mounts", s.unmount},
+		{"POST", "/v1/runs", s.startRun},
+		{"DELETE", "/v1/runs/{id}", s.endRun},
+		{"GET", "/v1/fs/stat", s.fsStat},
+		{"GET", "/v1/fs/list", s.fsList},
+		{"GET", "/v1/fs/content", s.fsRead},
+		{"PUT", "/v1/fs/content", s.fsWrite},
+		{"POST", "/v1/fs/mkdir", s.fsMkdir},
+		{"POST", "/v1/fs/move", s.fsMove},
+		{"DELETE", "/v1/fs/node", s.fsRemove},
+		{"GET", "/v1/policy", s.showPolicy},
+		{"PUT", "/v1/policy/exceptions", s.allowName},
+		{"DELETE", "/v1/policy/exceptions", s.disallowName},
+	}
+}
+
+// handler puts routes, errors and the check of who asks together.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	allow := map[string][]string{}
+	for _, r := range s.routes() {
+		allow[r.path] = append(allow[r.path], r.method)
+		mux.HandleFunc(r.method+" "+r.path, s.answer(r.do))
+	}
+	for path, methods := range allow {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			writeError(w, http.StatusMethodNotAllowed, control.Errorf(control.KindInvalid,
+				"%s: method %s is not one of %s", r.URL.Path, r.Method, strings.Join(methods, ", ")))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, control.Errorf(control.KindNotFound, "no such resource: %s", r.URL.Path))
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.admit(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// answer turns a handler's error into an answer.
+func (s *Server) answer(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := do(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+// reply writes one JSON value.
+func reply(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return encode(w, v)
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// ok answers a request that has nothing to tell.
+func ok(w http.ResponseWriter) error { return reply(w, struct{}{}) }
+
+// input decodes a request's body strictly.
+func input(r *http.Request, v any) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return invalid("read the request: %v", err)
+	}
+	if len(body) > maxBody {
+		return &backend.Error{Kind: backend.TooBig, Err: fmt.Errorf("the request has more than %d bytes", maxBody)}
+	}
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return invalid("the request is not understood: %v", err)
+	}
+	if d.More() {
+		return invalid("the request is not understood: there is something after its JSON value")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return &backend.Error{Kind: backend.Invalid, Err: fmt.Errorf(format, args...)}
+}

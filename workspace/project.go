@@ -1,0 +1,94 @@
+package workspace
+
+import (
+	"context"
+	"maps"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Projects lists all projects by slug.
+func (r *Registry) Projects() []Project {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return sorted(r.projects, nil)
+}
+
+// Project gives one project. NotFound; Invalid: not a slug at all.
+func (r *Registry) Project(slug string) (Project, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if !policy.ValidKey(slug) {
+		return Project{}, badKey("project", slug)
+	}
+	if p := r.projects[slug]; p != nil {
+		return *p, nil
+	}
+	return Project{}, fail(backend.NotFound, "no project %q", slug)
+}
+
+// CreateProject makes a project with the volume at /projects/<slug>. Exist:
+// there is one; NotFound: a member that is no agent.
+func (r *Registry) CreateProject(ctx context.Context, slug string, members map[string]string) (Project, error) {
+	r.change.Lock()
+	defer r.change.Unlock()
+	if !policy.ValidKey(slug) {
+		return Project{}, badKey("project", slug)
+	}
+	r.mu.RLock()
+	old := r.projects[slug]
+	r.mu.RUnlock()
+	if old != nil {
+		return Project{}, fail(backend.Exist, "there is a project %q already", slug)
+	}
+	for key, right := range members {
+		if err := r.checkMember(key, right); err != nil {
+			return Project{}, err
+		}
+	}
+	p := &Project{Slug: slug, Members: maps.Clone(members), Created: r.now().UTC()}
+	if p.Members == nil {
+		p.Members = map[string]string{}
+	}
+	err := r.create(ctx, string(recordKey(recProject, slug)), p, projectVolumes(slug),
+		func() { r.projects[slug] = p }, func() { delete(r.projects, slug) })
+	if err != nil {
+		return Project{}, err
+	}
+	r.log.Info("project created", "project", slug)
+	return *p, nil
+}
+
+// SetMember gives an agent the right read or write on a project, or with ""
+// takes it away. It holds in every mount when it returns.
+func (r *Registry) SetMember(ctx context.Context, slug, agent, right string) (Project, error) {
+	r.change.Lock()
+	defer r.change.Unlock()
+	p, err := r.Project(slug)
+	if err != nil {
+		return Project{}, err
+	}
+	next := p
+	next.Members = maps.Clone(p.Members)
+	if right == "" {
+		delete(next.Members, agent)
+	} else {
+		if err := r.checkMember(agent, right); err != nil {
+			return Project{}, err
+		}
+		next.Members[agent] = right
+	}
+	key := string(recordKey(recProject, slug))
+	err = r.replace(ctx, map[string]any{key: &next}, map[string]any{key: &p},
+		func() { r.projects[slug] = &next }, func() { r.projects[slug] = &p })
+	return next, err
+}
+
+func (r *Registry) checkMember(key, right string) error {
+	if right != "read" && right != "write" {
+		return fail(backend.Invalid, "right %q is not read or write", right)
+	}
+	_, err := r.Agent(key)
+	return err
+}

@@ -1,0 +1,166 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Registry is the store's agents, users, projects, mounts and settings. Its
+// methods may be called from any goroutine.
+type Registry struct {
+	store backend.Store
+	space Space
+	log   *slog.Logger
+	now   func() time.Time
+
+	change sync.Mutex // one change at a time
+
+	mu       sync.RWMutex // guards the maps below; records in them are never changed, only replaced
+	agents   map[string]*Agent
+	users    map[string]*User
+	projects map[string]*Project
+	mounts   map[string]*Mount // by id
+	settings Settings
+}
+
+// Options are what a registry needs.
+type Options struct {
+	Store backend.Store
+	Space Space
+	Log   *slog.Logger     // nil discards
+	Now   func() time.Time // nil is time.Now
+}
+
+// Open reads the records, finishes what a crash left half done and publishes
+// the facts. Kind IO: a record is damaged or from a newer version.
+func Open(ctx context.Context, o Options) (*Registry, error) {
+	r := &Registry{store: o.Store, space: o.Space, log: o.Log, now: o.Now}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if err := r.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.reconcile(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.publish(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Registry) load(ctx context.Context) error {
+	return r.store.View(ctx, func(tx backend.Tx) (err error) {
+		if r.agents, err = loadAll(tx, recAgent, func(a *Agent) string { return a.Key }); err != nil {
+			return err
+		}
+		if r.users, err = loadAll(tx, recUser, func(u *User) string { return u.ID }); err != nil {
+			return err
+		}
+		if r.projects, err = loadAll(tx, recProject, func(p *Project) string { return p.Slug }); err != nil {
+			return err
+		}
+		if r.mounts, err = loadAll(tx, recMount, func(m *Mount) string { return m.ID }); err != nil {
+			return err
+		}
+		all, err := loadAll(tx, recSettings, func(*Settings) string { return "" })
+		if s := all[""]; s != nil {
+			r.settings = *s
+		}
+		return err
+	})
+}
+
+// put stores records (nil value: deletes) in one transaction and waits until
+// they are on disk.
+func (r *Registry) put(ctx context.Context, records map[string]any) error {
+	lsn, err := r.store.Update(ctx, func(tx backend.Tx) error {
+		for _, k := range slices.Sorted(maps.Keys(records)) {
+			var err error
+			if v := records[k]; v == nil {
+				err = tx.Delete([]byte(k))
+			} else {
+				err = tx.Set([]byte(k), encode(v))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.store.WaitDurable(ctx, lsn)
+}
+
+// publish tells every mount the facts as the maps are now. change held, or
+// nobody else there yet.
+func (r *Registry) publish(ctx context.Context) error {
+	return r.space.Publish(ctx, r.facts())
+}
+
+// facts builds what policy decisions depend on. Things being removed are not
+// there any more.
+func (r *Registry) facts() policy.Facts {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	f := policy.Facts{
+		Agents:   map[string]policy.Agent{},
+		Users:    map[string]bool{},
+		Projects: map[string]map[string]string{},
+		Settings: policy.Settings{DenyNames: slices.Clone(r.settings.DenyNames)},
+	}
+	for _, x := range r.settings.Exceptions {
+		f.Settings.Exceptions = append(f.Settings.Exceptions, policy.NameException(x))
+	}
+	for id, u := range r.users {
+		if !u.Removing {
+			f.Users[id] = true
+		}
+	}
+	for key, a := range r.agents {
+		if a.Removing {
+			continue
+		}
+		access, _ := policy.ParseAccess(a.Access) // checked when it was set
+		f.Agents[key] = policy.Agent{Key: key, Role: a.Role, User: a.User, Parent: a.Parent,
+			Access: access, OnlyUser: a.OnlyUser}
+	}
+	for slug, p := range r.projects {
+		f.Projects[slug] = maps.Clone(p.Members)
+	}
+	return f
+}
+
+// sorted copies a map's values in the order of its keys. mu held.
+func sorted[T any](m map[string]*T, keep func(*T) bool) []T {
+	out := []T{}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if keep == nil || keep(m[k]) {
+			out = append(out, *m[k])
+		}
+	}
+	return out
+}
+
+func fail(k backend.Kind, format string, args ...any) error {
+	return &backend.Error{Kind: k, Err: fmt.Errorf(format, args...)}
+}
+
+// badKey words a key that is none.
+func badKey(what, key string) error {
+	return fail(backend.Invalid, "%s %q: use 1 to 63 of a-z, 0-9, _ and -, starting with a letter or digit", what, key)
+}

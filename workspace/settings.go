@@ -1,0 +1,81 @@
+package workspace
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// Settings gives the settings in force.
+func (r *Registry) Settings() Settings {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.settings.clone()
+}
+
+func (s Settings) clone() Settings {
+	return Settings{DenyNames: slices.Clone(s.DenyNames), Exceptions: slices.Clone(s.Exceptions)}
+}
+
+// AllowName excepts a name of the deny-list under one tree path. One that is
+// excepted there already is no error. It holds in every mount when it returns.
+func (r *Registry) AllowName(ctx context.Context, x NameException) error {
+	x, err := cleanException(x)
+	if err != nil {
+		return err
+	}
+	return r.setSettings(ctx, func(s *Settings) error {
+		if !slices.Contains(s.Exceptions, x) {
+			s.Exceptions = append(s.Exceptions, x)
+		}
+		return nil
+	})
+}
+
+// DisallowName takes an exception away. NotFound: there is none such.
+func (r *Registry) DisallowName(ctx context.Context, x NameException) error {
+	x, err := cleanException(x)
+	if err != nil {
+		return err
+	}
+	return r.setSettings(ctx, func(s *Settings) error {
+		i := slices.Index(s.Exceptions, x)
+		if i < 0 {
+			return fail(backend.NotFound, "no exception for %q under %s", x.Name, x.Under)
+		}
+		s.Exceptions = slices.Delete(s.Exceptions, i, i+1)
+		return nil
+	})
+}
+
+// setSettings changes the settings, stores and publishes them.
+func (r *Registry) setSettings(ctx context.Context, fn func(*Settings) error) error {
+	r.change.Lock()
+	defer r.change.Unlock()
+	old := r.Settings()
+	next := old.clone()
+	if err := fn(&next); err != nil {
+		return err
+	}
+	key := string(recordKey(recSettings, ""))
+	return r.replace(ctx, map[string]any{key: &next}, map[string]any{key: &old},
+		func() { r.settings = next }, func() { r.settings = old })
+}
+
+// cleanException gives an exception the one spelling it is stored in.
+func cleanException(x NameException) (NameException, error) {
+	if x.Name == "" || len(x.Name) > backend.MaxName || strings.ContainsAny(x.Name, "/\x00") {
+		return x, fail(backend.Invalid, "%q is not a pattern for a file's name", x.Name)
+	}
+	if _, err := path.Match(x.Name, "x"); err != nil {
+		return x, fail(backend.Invalid, "%q is not a pattern for a file's name: %v", x.Name, err)
+	}
+	if !strings.HasPrefix(x.Under, "/") || strings.ContainsRune(x.Under, 0) {
+		return x, fail(backend.Invalid, "%q is not a tree path: it must start with /", x.Under)
+	}
+	x.Under = path.Clean(x.Under)
+	return x, nil
+}

@@ -1,0 +1,90 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Users lists all users by id.
+func (r *Registry) Users() []User {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return sorted(r.users, func(u *User) bool { return !u.Removing })
+}
+
+// User gives one user. NotFound; Invalid: not an id at all.
+func (r *Registry) User(id string) (User, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.user(id)
+}
+
+// user: mu held.
+func (r *Registry) user(id string) (User, error) {
+	if !policy.ValidKey(id) {
+		return User{}, badKey("user id", id)
+	}
+	if u := r.users[id]; u != nil && !u.Removing {
+		return *u, nil
+	}
+	return User{}, fail(backend.NotFound, "no user %q; `warren user add %s` adds one", id, id)
+}
+
+// AddUser adds a user with the volume at /users/<id>. Exist: there is one.
+func (r *Registry) AddUser(ctx context.Context, id, name, email string) (User, error) {
+	r.change.Lock()
+	defer r.change.Unlock()
+	if !policy.ValidKey(id) {
+		return User{}, badKey("user id", id)
+	}
+	if err := errors.Join(checkText("name", name, 200), checkEmail(email)); err != nil {
+		return User{}, err
+	}
+	r.mu.RLock()
+	old := r.users[id]
+	r.mu.RUnlock()
+	if old != nil {
+		return User{}, fail(backend.Exist, "there is a user %q already", id)
+	}
+	u := &User{ID: id, Name: name, Email: email, Created: r.now().UTC()}
+	err := r.create(ctx, string(recordKey(recUser, id)), u, userVolumes(id),
+		func() { r.users[id] = u }, func() { delete(r.users, id) })
+	if err != nil {
+		return User{}, err
+	}
+	r.log.Info("user added", "user", id)
+	return *u, nil
+}
+
+// RemoveUser removes a user and /users/<id> with all in it. Busy: an agent is
+// still theirs.
+func (r *Registry) RemoveUser(ctx context.Context, id string) error {
+	r.change.Lock()
+	defer r.change.Unlock()
+	r.mu.RLock()
+	u, err := r.user(id)
+	for _, a := range r.agents {
+		if err == nil && !a.Removing && (a.User == id || a.OnlyUser == id) {
+			err = fail(backend.Busy, "agent %q belongs to user %q; remove it first, or give it another user", a.Key, id)
+		}
+	}
+	r.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	u.Removing = true
+	if err := r.put(ctx, map[string]any{string(recordKey(recUser, id)): &u}); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.users[id] = &u
+	r.mu.Unlock()
+	if err := r.publish(ctx); err != nil {
+		return err
+	}
+	r.log.Info("user removed", "user", id)
+	return r.finishRemoval(ctx, recUser, id, userVolumes(id), func() { delete(r.users, id) })
+}
