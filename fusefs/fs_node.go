@@ -1,0 +1,184 @@
+package fusefs
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+const (
+	enotty = fuse.Status(syscall.ENOTTY)
+	estale = fuse.Status(syscall.ESTALE)
+	eexist = fuse.Status(syscall.EEXIST)
+)
+
+// Lookup never waits for another mount: notices to this one may be waiting for
+// the lock that the kernel holds meanwhile.
+func (f *fileSystem) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	f.count.add(opLookup)
+	parent := f.node(in.NodeId)
+	if c := f.ctl.at(parent, name); c != nil {
+		f.ctl.entry(out, c)
+		return fuse.OK
+	}
+	if isControl(parent) {
+		return fuse.ENOENT
+	}
+	r := f.request(in)
+	a, err := f.view.Lookup(&r, parent, name)
+	if err != nil {
+		if backend.KindOf(err) == backend.NotFound && f.kern.isAbsent(parent, name) {
+			out.SetEntryTimeout(f.ttl.negative)
+			return fuse.OK // node id 0: absent, and that may be cached
+		}
+		return f.status("lookup", err)
+	}
+	f.entry(out, &a)
+	return fuse.OK
+}
+
+// Forget must be quick: the transport keeps no second reader for it.
+func (f *fileSystem) Forget(nodeid, nlookup uint64) {
+	f.count.add(opForget)
+	node := f.node(nodeid)
+	if f.kern.forget(node, nlookup) {
+		f.hub.drop(node)
+	}
+}
+
+func (f *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	f.count.add(opGetattr)
+	node := f.node(in.NodeId)
+	if isControl(node) {
+		return f.ctl.getattr(node, &out.Attr)
+	}
+	r := f.request(&in.InHeader)
+	a, err := f.view.Getattr(&r, node)
+	if err != nil {
+		return f.status("getattr", err)
+	}
+	out.SetTimeout(f.ttl.attr)
+	fill(&out.Attr, &a)
+	return fuse.OK
+}
+
+// Statx is asked only when a program wants the birth time.
+func (f *fileSystem) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	f.count.add(opStatx)
+	node := f.node(in.NodeId)
+	if isControl(node) {
+		return fuse.ENOSYS // the kernel asks by GETATTR instead
+	}
+	r := f.request(&in.InHeader)
+	a, err := f.view.Getattr(&r, node)
+	if err != nil {
+		return f.status("statx", err)
+	}
+	out.SetTimeout(f.ttl.attr)
+	const basicAndBirth = 0x7ff | 0x800
+	out.Mask = basicAndBirth
+	out.Blksize = backend.BlockSize
+	out.Nlink, out.Uid, out.Gid = a.Nlink, a.UID, a.GID
+	out.Mode = uint16(mode(&a))
+	out.Ino, out.Size, out.Blocks = uint64(a.Node), a.Size, a.Blocks
+	for _, t := range []struct {
+		to *fuse.SxTime
+		is backend.Time
+	}{{&out.Atime, a.Atime}, {&out.Btime, a.Btime}, {&out.Ctime, a.Ctime}, {&out.Mtime, a.Mtime}} {
+		t.to.Sec, t.to.Nsec = split(t.is)
+	}
+	out.RdevMajor, out.RdevMinor = a.Rdev>>8&0xfff, a.Rdev&0xff|a.Rdev>>12&0xfff00
+	return fuse.OK
+}
+
+func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	f.count.add(opSetattr)
+	node := f.node(in.NodeId)
+	if isControl(node) {
+		return f.ctl.setattr(node, in, &out.Attr)
+	}
+	r := f.request(&in.InHeader)
+	s, some := setAttrOf(in)
+	r.KillPriv = in.Valid&fuse.FATTR_KILL_SUIDGID != 0
+	var a backend.Attr
+	var err error
+	if some {
+		a, err = f.view.Setattr(&r, node, s)
+	} else {
+		a, err = f.view.Getattr(&r, node)
+	}
+	if err != nil {
+		return f.status("setattr", err)
+	}
+	f.blindTimeout(node, out.SetTimeout)
+	fill(&out.Attr, &a)
+	return fuse.OK
+}
+
+// blindTimeout sets the timeout of attributes that the kernel takes as the
+// newest even if it was told, meanwhile, that they changed. None is granted
+// where another mount might change them.
+func (f *fileSystem) blindTimeout(node nodeID, set func(time.Duration)) {
+	if f.hub.shared(f.kern, node) {
+		set(0)
+		return
+	}
+	f.kern.blind(node)
+	set(f.ttl.attr)
+}
+
+// setAttrOf translates what is to change; some is false if nothing is.
+func setAttrOf(in *fuse.SetAttrIn) (s backend.SetAttr, some bool) {
+	now := backend.TimeOf(time.Now())
+	at := func(sec uint64, nsec uint32) backend.Time {
+		return backend.TimeOf(time.Unix(int64(sec), int64(nsec)))
+	}
+	if in.Valid&fuse.FATTR_MODE != 0 {
+		m := in.Mode & 0o7777
+		s.Mode, some = &m, true
+	}
+	if in.Valid&fuse.FATTR_UID != 0 {
+		u := in.Owner.Uid
+		s.UID, some = &u, true
+	}
+	if in.Valid&fuse.FATTR_GID != 0 {
+		g := in.Owner.Gid
+		s.GID, some = &g, true
+	}
+	if in.Valid&fuse.FATTR_SIZE != 0 {
+		n := in.Size
+		s.Size, some = &n, true
+	}
+	if in.Valid&(fuse.FATTR_ATIME|fuse.FATTR_ATIME_NOW) != 0 {
+		t := at(in.Atime, in.Atimensec)
+		if in.Valid&fuse.FATTR_ATIME_NOW != 0 {
+			t = now
+		}
+		s.Atime, some = &t, true
+	}
+	if in.Valid&(fuse.FATTR_MTIME|fuse.FATTR_MTIME_NOW) != 0 {
+		t := at(in.Mtime, in.Mtimensec)
+		if in.Valid&fuse.FATTR_MTIME_NOW != 0 {
+			t = now
+		}
+		s.Mtime, some = &t, true
+	}
+	return s, some
+}
+
+func (f *fileSystem) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
+	f.count.add(opReadlink)
+	node := f.node(in.NodeId)
+	if isControl(node) {
+		return nil, fuse.EINVAL
+	}
+	r := f.request(in)
+	target, err := f.view.Readlink(&r, node)
+	if err != nil {
+		return nil, f.status("readlink", err)
+	}
+	return []byte(target), fuse.OK
+}

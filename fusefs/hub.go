@@ -1,0 +1,197 @@
+package fusefs
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/fusefs/filelock"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+// Space is what the hub needs of *view.Space.
+type Space interface {
+	Open(view.Options) (*view.View, error)
+	// Dropped tells that no mount holds node any more.
+	Dropped(backend.NodeID)
+	// Denials are those of one agent, newest last.
+	Denials(agent string) []view.Denial
+}
+
+var _ Space = (*view.Space)(nil)
+
+// Hub joins the mounts of one daemon: it tells each of the others' changes and
+// keeps what they share, file locks and cached writers. Give it to
+// view.Space.SetNotifier before the first mount.
+type Hub struct {
+	space Space
+	log   *slog.Logger
+	posix *filelock.Table
+	flock *filelock.Table
+
+	kernels atomic.Pointer[[]*kernel] // replaced under mu
+	conns   atomic.Uint64
+	writers writers
+	drops   dropper
+
+	mu     sync.Mutex
+	mounts map[string]*Mount // by mountpoint
+	busy   map[string]bool   // mountpoints being mounted
+	closed bool
+}
+
+var _ view.Notifier = (*Hub)(nil)
+
+// NewHub makes a hub over space. log nil discards.
+func NewHub(space Space, log *slog.Logger) *Hub {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{
+		space:  space,
+		log:    log,
+		posix:  filelock.NewTable(),
+		flock:  filelock.NewTable(),
+		mounts: make(map[string]*Mount),
+		busy:   make(map[string]bool),
+	}
+	h.kernels.Store(&[]*kernel{})
+	h.writers.of = make(map[backend.NodeID]writer)
+	h.drops.start(space.Dropped)
+	return h
+}
+
+// Collect implements view.Notifier.
+func (h *Hub) Collect(by view.Observer, changes []view.Change) view.Pending {
+	var out pending
+	for _, k := range *h.kernels.Load() {
+		if view.Observer(k) == by {
+			k.own(changes)
+			continue
+		}
+		if n := k.collect(changes); n != nil {
+			out = append(out, n)
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return out
+}
+
+// pending are the notices of one change set.
+type pending []*notices
+
+// Send implements view.Pending.
+func (p pending) Send() {
+	for _, n := range p {
+		n.send()
+	}
+}
+
+// InUse implements view.Notifier.
+func (h *Hub) InUse(node backend.NodeID) bool {
+	for _, k := range *h.kernels.Load() {
+		if k.holds(node) {
+			return true
+		}
+	}
+	return false
+}
+
+// shared tells whether a kernel other than k holds node.
+func (h *Hub) shared(k *kernel, node backend.NodeID) bool {
+	for _, o := range *h.kernels.Load() {
+		if o != k && o.holds(node) {
+			return true
+		}
+	}
+	return false
+}
+
+// join makes k one of those that are told.
+func (h *Hub) join(k *kernel) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := append([]*kernel{}, *h.kernels.Load()...)
+	list = append(list, k)
+	h.kernels.Store(&list)
+}
+
+// leave takes k out and lets go of all that its mount held.
+func (h *Hub) leave(k *kernel) {
+	h.mu.Lock()
+	list := make([]*kernel, 0, len(*h.kernels.Load()))
+	for _, o := range *h.kernels.Load() {
+		if o != k {
+			list = append(list, o)
+		}
+	}
+	h.kernels.Store(&list)
+	h.mu.Unlock()
+	for _, node := range k.bury() {
+		h.drop(node)
+	}
+}
+
+// drop follows up on a node that one kernel let go of.
+func (h *Hub) drop(node backend.NodeID) {
+	if !h.InUse(node) {
+		h.drops.add(node)
+	}
+}
+
+// dropper tells the space of dropped nodes, in a goroutine of its own: FORGET
+// must be quick, since the transport starts no second reader for it, and a
+// dropped orphan costs a transaction.
+type dropper struct {
+	mu    sync.Mutex
+	wake  *sync.Cond
+	queue []backend.NodeID
+	ended bool
+	done  chan struct{}
+}
+
+func (d *dropper) start(dropped func(backend.NodeID)) {
+	d.wake = sync.NewCond(&d.mu)
+	d.done = make(chan struct{})
+	go d.run(dropped)
+}
+
+func (d *dropper) run(dropped func(backend.NodeID)) {
+	defer close(d.done)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		for len(d.queue) == 0 {
+			if d.ended {
+				return
+			}
+			d.wake.Wait()
+		}
+		batch := d.queue
+		d.queue = nil
+		d.mu.Unlock()
+		for _, node := range batch {
+			dropped(node)
+		}
+		d.mu.Lock()
+	}
+}
+
+func (d *dropper) add(node backend.NodeID) {
+	d.mu.Lock()
+	d.queue = append(d.queue, node)
+	d.mu.Unlock()
+	d.wake.Signal()
+}
+
+// stop returns when all that was queued has been told.
+func (d *dropper) stop() {
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	d.wake.Signal()
+	<-d.done
+}

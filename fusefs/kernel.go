@@ -1,0 +1,289 @@
+package fusefs
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+// kernel is what one mount's kernel may hold in its caches: the armed marks.
+// It is set when an answer grants caching and cleared when the invalidation is
+// sent, so that nothing is sent where nothing is cached.
+//
+// It is the view.Observer of its mount. Observer methods and collect run under
+// a volume's lock; mu is a leaf.
+type kernel struct {
+	dev   *device
+	count *counters
+	root  backend.NodeID
+	start time.Time
+	seed  maphash.Seed
+
+	// naming counts the requests of this mount under way that change names.
+	// It is raised when the request is read, before any lock is taken.
+	naming atomic.Int32
+	// epochs tells that the kernel knows INC_EPOCH.
+	epochs bool
+
+	mu    sync.Mutex
+	nodes map[backend.NodeID]known
+	dirs  map[backend.NodeID]*absent
+	dead  bool
+}
+
+var _ view.Observer = (*kernel)(nil)
+
+// known is what is kept of one node. It is small and has no pointers: a mount
+// may know a million nodes.
+type known struct {
+	name    uint64 // hash of the one name that is armed, see nameSeveral
+	lookups uint32 // FUSE's nlookup: names answered less names forgotten
+	seq     uint32 // raised whenever anything is armed
+	at      uint32 // when an entry or attributes were last answered, ms since start
+	opens   uint32 // open files
+	marks   marks
+}
+
+// marks are the armed bits of a node.
+type marks uint8
+
+const (
+	markEntry   marks = 1 << iota // a name that leads to it
+	markSeveral                   // more names than one did: name is not decisive
+	markAttr                      // its attributes
+	markData                      // pages of its content
+	markListing                   // its listing
+	markStale                     // pages may have been missed: next OPEN drops them
+	markBlind                     // attributes went out that the kernel takes unasked
+)
+
+// absent are the negative names of one directory that may be cached.
+type absent struct {
+	any   bool              // too many to remember: any may be
+	names map[string]uint32 // to the sequence number at which they were armed
+	seq   uint32
+}
+
+// maxAbsent bounds the names remembered for a directory; beyond it every
+// change of a name in it is told.
+const maxAbsent = 512
+
+func newKernel(count *counters) *kernel {
+	return &kernel{
+		count: count,
+		start: time.Now(),
+		seed:  maphash.MakeSeed(),
+		nodes: make(map[backend.NodeID]known),
+		dirs:  make(map[backend.NodeID]*absent),
+	}
+}
+
+// wire gives the number by which the kernel knows node.
+func (k *kernel) wire(node backend.NodeID) uint64 {
+	if node == k.root {
+		return rootID
+	}
+	return uint64(node)
+}
+
+func (k *kernel) now() uint32 { return uint32(time.Since(k.start).Milliseconds()) }
+
+func (k *kernel) nameHash(parent backend.NodeID, name string) uint64 {
+	return maphash.String(k.seed, name) ^ uint64(parent)*0x9e3779b97f4a7c15
+}
+
+// Entry implements view.Observer: it also counts a look-up, which the kernel
+// gives back by FORGET.
+func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
+	h, now := k.nameHash(parent, name), k.now()
+	k.mu.Lock()
+	n := k.nodes[a.Node]
+	if n.marks&markEntry != 0 && n.name != h {
+		n.marks |= markSeveral
+	}
+	n.name = h
+	n.lookups++
+	n.seq++
+	n.at = now
+	n.marks |= markEntry | markAttr
+	k.nodes[a.Node] = n
+	if d := k.dirs[parent]; d != nil && !d.any {
+		delete(d.names, name)
+	}
+	k.mu.Unlock()
+}
+
+// Negative implements view.Observer.
+func (k *kernel) Negative(parent backend.NodeID, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.nodes[parent]; !ok && parent != k.root {
+		return // forgotten meanwhile: no name can be cached below it
+	}
+	d := k.dirs[parent]
+	if d == nil {
+		d = &absent{names: make(map[string]uint32)}
+		k.dirs[parent] = d
+	}
+	d.seq++
+	if d.any {
+		return
+	}
+	if len(d.names) >= maxAbsent {
+		d.any, d.names = true, nil
+		return
+	}
+	d.names[name] = d.seq
+}
+
+// Attr implements view.Observer.
+func (k *kernel) Attr(a *backend.Attr) { k.arm(a.Node, markAttr) }
+
+// Listing implements view.Observer.
+func (k *kernel) Listing(dir backend.NodeID) { k.arm(dir, markListing) }
+
+// Opened implements view.Observer.
+func (k *kernel) Opened(a *backend.Attr, _ bool) { k.arm(a.Node, markData) }
+
+// arm marks a node that the kernel holds; one it does not hold has no caches.
+func (k *kernel) arm(node backend.NodeID, m marks) {
+	k.mu.Lock()
+	if n, ok := k.nodes[node]; ok {
+		n.seq++
+		n.marks |= m
+		k.nodes[node] = n
+	}
+	k.mu.Unlock()
+}
+
+// hold counts a look-up of a node that was answered without a name (a
+// temporary file).
+func (k *kernel) hold(node backend.NodeID) {
+	now := k.now()
+	k.mu.Lock()
+	n := k.nodes[node]
+	n.lookups++
+	n.seq++
+	n.at = now
+	n.marks |= markAttr
+	k.nodes[node] = n
+	k.mu.Unlock()
+}
+
+// forget gives back count look-ups of node, and tells whether that were all.
+func (k *kernel) forget(node backend.NodeID, count uint64) (gone bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, ok := k.nodes[node]
+	if !ok {
+		return false
+	}
+	if uint64(n.lookups) > count {
+		n.lookups -= uint32(count)
+		k.nodes[node] = n
+		return false
+	}
+	if node == k.root {
+		return false
+	}
+	delete(k.nodes, node)
+	delete(k.dirs, node)
+	return true
+}
+
+// opened and closed count the open files of a node.
+func (k *kernel) opened(node backend.NodeID, by int32) {
+	k.mu.Lock()
+	if n, ok := k.nodes[node]; ok {
+		n.opens = uint32(int32(n.opens) + by)
+		k.nodes[node] = n
+	}
+	k.mu.Unlock()
+}
+
+// blind notes that attributes of node go out in an answer that the kernel
+// takes as the newest whatever it was told meanwhile (SETATTR, LINK, and what
+// makes nodes).
+func (k *kernel) blind(node backend.NodeID) {
+	now := k.now()
+	k.mu.Lock()
+	if n, ok := k.nodes[node]; ok {
+		n.at = now
+		n.marks |= markBlind
+		k.nodes[node] = n
+	}
+	k.mu.Unlock()
+}
+
+// holds tells whether the kernel was told of node and has not forgotten it.
+func (k *kernel) holds(node backend.NodeID) bool {
+	k.mu.Lock()
+	_, ok := k.nodes[node]
+	k.mu.Unlock()
+	return ok
+}
+
+// takeStale tells whether pages of node may have been missed, and takes note
+// that this has been seen to.
+func (k *kernel) takeStale(node backend.NodeID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.nodes[node]
+	if n.marks&markStale == 0 {
+		return false
+	}
+	n.marks &^= markStale
+	k.nodes[node] = n
+	return true
+}
+
+// armedData tells whether the kernel may hold pages of node.
+func (k *kernel) armedData(node backend.NodeID) bool {
+	k.mu.Lock()
+	n := k.nodes[node]
+	k.mu.Unlock()
+	return n.marks&markData != 0
+}
+
+// size tells how many nodes the kernel holds.
+func (k *kernel) size() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.nodes)
+}
+
+// bury empties the memory when the connection has ended and lists the nodes it
+// held.
+func (k *kernel) bury() []backend.NodeID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	held := make([]backend.NodeID, 0, len(k.nodes))
+	for node := range k.nodes {
+		held = append(held, node)
+	}
+	k.nodes, k.dirs, k.dead = make(map[backend.NodeID]known), make(map[backend.NodeID]*absent), true
+	return held
+}
+
+// isAbsent tells whether name in parent has been noted as cached and absent.
+func (k *kernel) isAbsent(parent backend.NodeID, name string) bool {
+	k.mu.Lock()
+	_, ok := k.absentSeq(parent, name)
+	k.mu.Unlock()
+	return ok
+}
+
+// setRoot names the node that the kernel knows from the start and never
+// forgets.
+func (k *kernel) setRoot(node backend.NodeID) {
+	k.mu.Lock()
+	k.root = node
+	n := k.nodes[node]
+	n.lookups = 1
+	k.nodes[node] = n
+	k.mu.Unlock()
+}

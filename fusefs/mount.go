@@ -1,0 +1,332 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+// Config says what is mounted where.
+type Config struct {
+	Agent string
+	Root  string // tree path shown as the mount's root; "" is "/"
+	// Access of this mount. ReadOnly is MS_RDONLY too.
+	Access view.Access
+	// Dir is the mountpoint: an empty directory.
+	Dir string
+	// UID and GID are the mount's user: whose files "the owner"'s are, and who
+	// may enter.
+	UID, GID uint32
+	// AllowOther lets other users in, as far as mode bits do.
+	AllowOther bool
+	Transport  string        // "" is TransportGoFuse
+	Control    []ControlFile // besides those that every mount has
+}
+
+// Mount is one view at one mountpoint.
+type Mount struct {
+	hub   *Hub
+	cfg   Config
+	fs    *fileSystem
+	minor uint32 // number of the FUSE connection
+	since time.Time
+	done  chan struct{}
+	end   sync.Once
+}
+
+// Stats are one mount's figures.
+type Stats struct {
+	Requests map[string]uint64 `json:"requests"` // by opcode
+	Notices  map[string]uint64 `json:"notices"`  // sent to its kernel
+	Nodes    int               `json:"nodes"`    // that its kernel holds
+	Handles  int               `json:"handles"`  // open files and directories
+	// ShortTimeouts tells that the kernel is older than 6.16, where a change
+	// made in another mount may stay unseen for a second.
+	ShortTimeouts bool `json:"short_timeouts,omitempty"`
+}
+
+// Mount mounts cfg.Agent's view at cfg.Dir. When it returns, the mount is
+// served, until Unmount, an umount(8), or the end of the connection.
+//
+// Errors: NotFound (unknown agent, a root it does not see, no mountpoint, no
+// /dev/fuse), NotDir, NotEmpty, Busy (something is mounted there), Denied and
+// NotPermitted (no right to mount), Unavailable (closed, or a mountpoint that
+// hangs).
+func (h *Hub) Mount(ctx context.Context, cfg Config) (*Mount, error) {
+	dir, err := h.resolveMountpoint(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Dir = dir
+	if err := h.reserve(dir); err != nil {
+		return nil, err
+	}
+	defer h.unreserve(dir)
+	m := &Mount{hub: h, cfg: cfg, since: time.Now(), done: make(chan struct{})}
+	if err := m.openView(); err != nil {
+		return nil, err
+	}
+	t, err := m.start(ctx)
+	if err != nil {
+		m.drop()
+		return nil, err
+	}
+	h.mu.Lock()
+	h.mounts[dir] = m
+	h.mu.Unlock()
+	go m.serve(t)
+	return m, nil
+}
+
+// reserve keeps two callers from mounting on one directory at once.
+func (h *Hub) reserve(dir string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return mountError(dir, backend.Unavailable, errors.New("the daemon is stopping"))
+	case h.busy[dir]:
+		return mountError(dir, backend.Busy, errors.New("it is being mounted right now"))
+	}
+	h.busy[dir] = true
+	return nil
+}
+
+func (h *Hub) unreserve(dir string) {
+	h.mu.Lock()
+	delete(h.busy, dir)
+	h.mu.Unlock()
+}
+
+// openView makes the mount's file system over its view, and joins the hub: from
+// here on its kernel is told of changes, though it has nothing yet.
+func (m *Mount) openView() error {
+	h := m.hub
+	count := new(counters)
+	k := newKernel(count)
+	v, err := h.space.Open(view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
+		UID: m.cfg.UID, GID: m.cfg.GID, Observer: k})
+	if err != nil {
+		return err
+	}
+	k.setRoot(v.Root())
+	m.fs = &fileSystem{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		ctx:           context.Background(),
+		log:           h.log.With("mount", m.cfg.Dir, "agent", m.cfg.Agent),
+		hub:           h,
+		view:          v,
+		kern:          k,
+		count:         count,
+		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...)),
+		conn:          h.conns.Add(1),
+	}
+	h.join(k)
+	return nil
+}
+
+// start mounts and does the handshake with the kernel.
+func (m *Mount) start(ctx context.Context) (transport, error) {
+	dir := m.cfg.Dir
+	if err := ctx.Err(); err != nil {
+		return nil, mountError(dir, backend.Interrupted, err)
+	}
+	if err := prepareMountpoint(dir); err != nil {
+		return nil, err
+	}
+	call := mountCall{dir: dir, source: "warren:" + m.cfg.Agent, uid: m.cfg.UID, gid: m.cfg.GID,
+		allowOther: m.cfg.AllowOther, readOnly: m.cfg.Access == view.ReadOnly}
+	fd, err := call.do()
+	if err != nil {
+		return nil, err
+	}
+	t, err := m.handshake(fd)
+	if err != nil {
+		_ = detach(dir)
+		return nil, err
+	}
+	return t, nil
+}
+
+// handshake takes fd over.
+func (m *Mount) handshake(fd int) (transport, error) {
+	if e, ok := topMount(m.cfg.Dir); ok {
+		m.minor = e.minor
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		unix.Close(fd)
+		return nil, mountError(m.cfg.Dir, backend.Other, err)
+	}
+	k := m.fs.kern
+	if k.dev, err = newDevice(own, m.fs.count); err != nil {
+		unix.Close(fd)
+		return nil, mountError(m.cfg.Dir, backend.Other, err)
+	}
+	t, err := newTransport(m.cfg.Transport, fd, m.fs, m.fs.log)
+	if err != nil {
+		return nil, err
+	}
+	k.epochs = k.dev.incEpoch() == 0
+	m.fs.ttl = longTimeouts
+	if !k.epochs {
+		m.fs.ttl = shortTimeouts
+		m.fs.log.Warn("kernel older than 6.16: changes made in another mount may stay unseen for a second")
+	}
+	return t, nil
+}
+
+// serve runs until the connection ends, and cleans up.
+func (m *Mount) serve(t transport) {
+	t.Serve()
+	dir := m.cfg.Dir
+	if stillMounted(dir, m.minor) { // aborted, not unmounted
+		if err := detach(dir); err != nil {
+			m.fs.log.Warn("dead mount stays", "err", err)
+		}
+	}
+	m.hub.mu.Lock()
+	if m.hub.mounts[dir] == m {
+		delete(m.hub.mounts, dir)
+	}
+	m.hub.mu.Unlock()
+	m.drop()
+}
+
+// drop lets go of all that the mount held.
+func (m *Mount) drop() {
+	m.end.Do(func() {
+		f, h := m.fs, m.hub
+		f.view.Close()
+		for _, hd := range f.handles.all() {
+			f.released(hd)
+		}
+		h.posix.ReleaseMount(f.conn)
+		h.flock.ReleaseMount(f.conn)
+		h.leave(f.kern)
+		if f.kern.dev != nil {
+			f.kern.dev.close()
+		}
+		close(m.done)
+	})
+}
+
+// Unmount takes the mount away and returns when it is gone. While files in it
+// are in use it fails with Busy, unless force: then their users get errors.
+func (m *Mount) Unmount(ctx context.Context, force bool) error {
+	dir := m.cfg.Dir
+	err := m.tryUnmount(ctx)
+	switch {
+	case err == nil:
+	case force:
+		if err := kill(dir, m.minor); err != nil {
+			return &backend.Error{Op: "unmount", Path: dir, Kind: kindOfErrno(err), Err: err}
+		}
+	case errors.Is(err, unix.EBUSY):
+		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
+			Err: errors.New("files in it are in use; stop what uses them (fuser -m), or use force")}
+	default:
+		return &backend.Error{Op: "unmount", Path: dir, Kind: kindOfErrno(err), Err: err}
+	}
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
+			Err: errors.New("unmounted, but requests are still being served")}
+	}
+}
+
+// tryUnmount asks a few times: RELEASE of the last file may be on its way.
+func (m *Mount) tryUnmount(ctx context.Context) error {
+	for try := 0; ; try++ {
+		if !stillMounted(m.cfg.Dir, m.minor) {
+			return nil // somebody else did it
+		}
+		err := unmount(m.cfg.Dir)
+		if !errors.Is(err, unix.EBUSY) || try == 20 {
+			return err
+		}
+		select {
+		case <-m.done:
+			return nil
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Wait returns when the mount is gone, however that came.
+func (m *Mount) Wait() { <-m.done }
+
+// Done is closed when the mount is gone.
+func (m *Mount) Done() <-chan struct{} { return m.done }
+
+// Dir is the mountpoint, absolute and without symbolic links.
+func (m *Mount) Dir() string { return m.cfg.Dir }
+
+// Config is what was mounted, with Dir resolved.
+func (m *Mount) Config() Config { return m.cfg }
+
+// Since tells when it was mounted.
+func (m *Mount) Since() time.Time { return m.since }
+
+// Connection is the number of the FUSE connection, as under
+// /sys/fs/fuse/connections.
+func (m *Mount) Connection() uint32 { return m.minor }
+
+// Stats gives the mount's figures so far.
+func (m *Mount) Stats() Stats {
+	f := m.fs
+	return Stats{
+		Requests:      f.count.snapshot(0, numRequests),
+		Notices:       f.count.snapshot(noteEntry, numOps),
+		Nodes:         f.kern.size(),
+		Handles:       f.handles.size(),
+		ShortTimeouts: !f.kern.epochs,
+	}
+}
+
+// Mounts lists what is mounted, by mountpoint.
+func (h *Hub) Mounts() []*Mount {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]*Mount, 0, len(h.mounts))
+	for _, m := range h.mounts {
+		out = append(out, m)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].cfg.Dir < out[j].cfg.Dir })
+	return out
+}
+
+// Close unmounts everything, by force where it must, and returns when nothing
+// is served any more.
+func (h *Hub) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, m := range h.Mounts() {
+		wg.Go(func() {
+			if err := m.Unmount(ctx, true); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	h.drops.stop()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,176 @@
+package fusefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// mountCall is what mount(2) is told.
+type mountCall struct {
+	dir        string
+	source     string // first column of df
+	uid, gid   uint32 // whose mount it is
+	allowOther bool
+	readOnly   bool
+}
+
+// do opens /dev/fuse and mounts it. The descriptor is the caller's; the kernel
+// has its INIT ready on it.
+func (c *mountCall) do() (fd int, err error) {
+	if os.Geteuid() != 0 {
+		return c.fusermount()
+	}
+	fd, err = openDevice()
+	if err != nil {
+		return -1, err
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if c.readOnly {
+		flags |= unix.MS_RDONLY
+	}
+	opts := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,default_permissions,max_read=%d",
+		fd, unix.S_IFDIR, c.uid, c.gid, maxWrite)
+	if c.allowOther {
+		opts += ",allow_other"
+	}
+	if err := unix.Mount(c.source, c.dir, fsType, flags, opts); err != nil {
+		unix.Close(fd)
+		return -1, mountError(c.dir, kindOfErrno(err), errors.Join(mountHelp(err), err))
+	}
+	return fd, nil
+}
+
+// openDevice opens /dev/fuse.
+func openDevice() (int, error) {
+	const dev = "/dev/fuse"
+	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	switch err {
+	case nil:
+		return fd, nil
+	case unix.ENOENT, unix.ENODEV, unix.ENXIO:
+		return -1, &backend.Error{Op: "mount", Path: dev, Kind: backend.NotFound, Err: errors.New(
+			"this kernel or container has no FUSE; load the module (modprobe fuse), or start the container with --device /dev/fuse")}
+	case unix.EACCES, unix.EPERM:
+		return -1, &backend.Error{Op: "mount", Path: dev, Kind: backend.Denied, Err: errors.New(
+			"no permission to open it; run the daemon as root, or let its group read and write it")}
+	}
+	return -1, &backend.Error{Op: "mount", Path: dev, Kind: kindOfErrno(err), Err: err}
+}
+
+func mountHelp(err error) error {
+	switch err {
+	case unix.EPERM, unix.EACCES:
+		return errors.New("no permission to mount; the daemon needs CAP_SYS_ADMIN in this mount namespace")
+	case unix.EBUSY:
+		return errors.New("the mountpoint is busy")
+	case unix.ENODEV:
+		return errors.New("this kernel has no FUSE")
+	}
+	return errors.New("mount(2) failed")
+}
+
+// fusermount mounts by the set-user-id helper, for a daemon that is not root.
+// The mount is then the daemon's own user's.
+func (c *mountCall) fusermount() (int, error) {
+	if c.uid != uint32(os.Geteuid()) {
+		return -1, mountError(c.dir, backend.NotPermitted, errors.New(
+			"a daemon that is not root mounts for its own user only; leave --uid out"))
+	}
+	bin, err := exec.LookPath("fusermount3")
+	if err != nil {
+		return -1, mountError(c.dir, backend.Unavailable, errors.New(
+			"a daemon that is not root needs fusermount3 to mount; install fuse3"))
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, mountError(c.dir, backend.Other, err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "fusermount"), os.NewFile(uintptr(pair[1]), "fusermount")
+	defer ours.Close()
+	defer theirs.Close()
+	opts := []string{"nosuid", "nodev", "default_permissions", "subtype=warren", "fsname=" + c.source,
+		fmt.Sprintf("max_read=%d", maxWrite)}
+	if c.readOnly {
+		opts = append(opts, "ro")
+	}
+	if c.allowOther {
+		opts = append(opts, "allow_other")
+	}
+	cmd := exec.Command(bin, "-o", strings.Join(opts, ","), "--", c.dir)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
+	if err := cmd.Run(); err != nil {
+		return -1, mountError(c.dir, backend.NotPermitted, fmt.Errorf("fusermount3: %s: %w", strings.TrimSpace(said.String()), err))
+	}
+	return receiveFD(pair[0])
+}
+
+// receiveFD takes the descriptor that fusermount3 sends.
+func receiveFD(sock int) (int, error) {
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, &backend.Error{Op: "mount", Kind: backend.Other, Err: err}
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err == nil && len(msgs) == 1 {
+		if fds, err := unix.ParseUnixRights(&msgs[0]); err == nil && len(fds) == 1 {
+			return fds[0], nil
+		}
+	}
+	return -1, &backend.Error{Op: "mount", Kind: backend.Other, Err: errors.New("fusermount3 sent no descriptor")}
+}
+
+// unmount takes away what is mounted at dir. EBUSY while it is in use.
+func unmount(dir string) error {
+	if os.Geteuid() != 0 {
+		return fusermountU("-u", dir)
+	}
+	return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
+}
+
+// detach takes it out of the tree at once; it goes when nobody uses it.
+func detach(dir string) error {
+	if os.Geteuid() != 0 {
+		return fusermountU("-uz", dir)
+	}
+	return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+}
+
+func fusermountU(flag, dir string) error {
+	bin, err := exec.LookPath("fusermount3")
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command(bin, flag, "--", dir).CombinedOutput()
+	if err != nil && bytes.Contains(out, []byte("busy")) {
+		return syscall.EBUSY
+	}
+	if err != nil {
+		return fmt.Errorf("fusermount3: %s: %w", bytes.TrimSpace(out), err)
+	}
+	return nil
+}
+
+// kill ends the connection, so that whoever waits in it gets ENOTCONN, and
+// takes what is mounted at dir out of the tree.
+func kill(dir string, minor uint32) error {
+	if os.Geteuid() == 0 {
+		return unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	// Where fusectl is not mounted the users of detached files keep the
+	// connection until they close them.
+	_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", minor), []byte("1"), 0)
+	return detach(dir)
+}

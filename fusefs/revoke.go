@@ -1,0 +1,61 @@
+package fusefs
+
+import (
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+var _ view.Revoker = (*kernel)(nil)
+
+// Revoked implements view.Revoker: this kernel loses what its view lost. Names
+// that vanished are dropped, with all below them; the pages of nodes that may
+// not be read any more are dropped and unmapped, so that a later touch of a map
+// is SIGBUS; modes that are shown otherwise are asked for again. What stays
+// visible keeps its names, so a shell's working directory survives.
+func (k *kernel) Revoked(r view.Revocation) {
+	out := &notices{to: k}
+	dirs := map[nodeID]bool{}
+	for _, edges := range [][]view.Edge{r.Gone, r.Came} {
+		for _, e := range edges {
+			out.entries = append(out.entries, entryNotice{parent: e.Parent, name: e.Name})
+			dirs[e.Parent] = true
+		}
+	}
+	for dir := range dirs {
+		out.inodes = append(out.inodes, inodeNotice{node: dir, dir: true})
+	}
+	if len(out.entries) > 0 && k.naming.Load() > 0 {
+		out.epoch = true
+		for i := range out.inodes {
+			out.inodes[i].off = -1
+		}
+	}
+	out.send()
+	changed := map[backend.VolumeID]bool{}
+	for _, v := range r.Changed {
+		changed[v] = true
+	}
+	for _, node := range k.held(len(r.Gone) > 0, changed) {
+		switch r.Standing(node) {
+		case view.Visible:
+			if changed[node.Volume()] {
+				k.invalidate(&inodeNotice{node: node, off: -1})
+			}
+		default:
+			k.invalidate(&inodeNotice{node: node, n: -1})
+		}
+	}
+}
+
+// held lists the nodes that the kernel holds: all, or those of some volumes.
+func (k *kernel) held(all bool, of map[backend.VolumeID]bool) []nodeID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []nodeID
+	for node := range k.nodes {
+		if all || of[node.Volume()] {
+			out = append(out, node)
+		}
+	}
+	return out
+}
