@@ -130,7 +130,11 @@ func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off u
 func (v *View) Fsync(ctx context.Context, r *Request, node backend.NodeID) error {
 	c := v.begin("fsync", r)
 	defer c.end()
-	if err := c.in(node, func(c *call) error { return c.allowed(policy.See, node.Ino()) }); err != nil {
+	err := c.in(node, func(c *call) error {
+		var pl place
+		return c.seen(node.Ino(), &pl)
+	})
+	if err != nil {
 		return err
 	}
 	return v.s.tree.Sync(ctx)

@@ -3,6 +3,7 @@ package view_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -140,6 +141,7 @@ func (w *world) node(path string) backend.NodeID {
 // write makes or replaces a file through gaia's view.
 func (w *world) write(path, text string) backend.NodeID {
 	w.t.Helper()
+	w.mkdir(path[:strings.LastIndexByte(path, '/')])
 	a, err := w.gaia.WriteFile(path, []byte(text), 0o644)
 	if err != nil {
 		w.t.Fatal(err)

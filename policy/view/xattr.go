@@ -32,6 +32,9 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 			value, err = c.provenance(&pl, what)
 			return err
 		}
+		if pl.blank || c.vol == c.v.s.root { // nobody can have set one
+			return backend.NoData
+		}
 		data := pl
 		data.res.Denied = false // the deny-list is about content: ls asks for attributes
 		if err := c.need(policy.Read, &data, ""); err != nil {
