@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/badger"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/backend/writeback"
 )
 
 // driver is one store under test.
@@ -24,6 +26,9 @@ type namedDriver struct {
 func drivers() []namedDriver {
 	return []namedDriver{
 		{"mem", openMem},
+		{"badger", openBadger},
+		{"writeback over mem", openWritebackMem},
+		{"writeback over badger", openWritebackBadger},
 	}
 }
 
@@ -32,13 +37,58 @@ func openMem(t *testing.T) *driver {
 	s := mem.New(mem.Options{})
 	d.store, d.content = s, mem.Content{}
 	d.reopen = func(t *testing.T) {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		s = s.Reopen()
 		d.store = s
 	}
 	return d
+}
+
+func openBadger(t *testing.T) *driver {
+	d, dir := &driver{content: badger.Content{}}, t.TempDir()
+	open := func(t *testing.T) {
+		s, err := badger.Open(context.Background(), badger.Options{Dir: dir})
+		must(t, err)
+		d.store = s
+	}
+	open(t)
+	t.Cleanup(func() { d.store.Close() })
+	d.reopen = func(t *testing.T) {
+		must(t, d.store.Close())
+		open(t)
+	}
+	return d
+}
+
+func openWritebackMem(t *testing.T) *driver { return wrap(t, openMem(t)) }
+
+func openWritebackBadger(t *testing.T) *driver { return wrap(t, openBadger(t)) }
+
+// wrap puts writeback over below.
+func wrap(t *testing.T, below *driver) *driver {
+	d, dir := &driver{content: below.content}, t.TempDir()
+	open := func(t *testing.T) {
+		s, err := writeback.Open(context.Background(), writeback.Options{Driver: below.store, Dir: dir})
+		must(t, err)
+		d.store = s
+	}
+	open(t)
+	t.Cleanup(func() { d.store.Close() })
+	d.reopen = func(t *testing.T) {
+		must(t, d.store.Close())
+		if below.store.View(context.Background(), func(backend.Tx) error { return nil }) != nil {
+			below.reopen(t) // Close went down to the driver
+		}
+		open(t)
+	}
+	return d
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // openMemTree is a fresh tree on mem with one volume.
@@ -46,15 +96,11 @@ func openMemTree(t *testing.T) (*tree.Tree, backend.VolumeID) {
 	t.Helper()
 	d := openMem(t)
 	tr, err := tree.Open(context.Background(), tree.Options{Store: d.store, Content: d.content})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { checkTree(t, tr); tr.Close() })
 	info, _, err := tr.CreateVolume(context.Background(), tree.VolumeSpec{
 		Label: tree.Label{Kind: tree.KindWorkspace, Owner: "a"}, Parent: tr.Root(), Name: "v", Mode: 0o755})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tr, info.ID
 }
 
@@ -62,7 +108,5 @@ func openMemTree(t *testing.T) (*tree.Tree, backend.VolumeID) {
 func checkTree(t *testing.T, tr *tree.Tree) {
 	t.Helper()
 	err := tr.Check(context.Background(), tree.CheckOptions{Content: true}, func(p tree.Problem) { t.Errorf("fsck: %v", p) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

@@ -19,7 +19,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("tree.seed", 0, "seed of the random operations; 0: by time")
-	stepsFlag = flag.Int("tree.steps", 4000, "random operations per driver")
+	stepsFlag = flag.Int("tree.steps", 1500, "random operations per driver")
 )
 
 // TestRandomOperations runs random sequences against the model on every
