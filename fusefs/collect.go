@@ -154,13 +154,13 @@ func (k *kernel) absentSeq(dir backend.NodeID, name string) (seq uint32, ok bool
 // cached pages of names, changed.
 func (k *kernel) dirChanged(node backend.NodeID, dir known, get func() *notices) {
 	if m := dir.marks & (markAttr | markListing); m != 0 {
-		get().inode(inodeNotice{node: node, clear: m, seq: dir.seq, echo: k.isFresh(dir), dir: true})
+		get().inode(inodeNotice{node: node, clear: m, seq: dir.seq, dir: true})
 	}
 }
 
 func (k *kernel) attrChanged(node backend.NodeID, get func() *notices) {
 	if n, ok := k.nodes[node]; ok && n.marks&markAttr != 0 {
-		get().inode(inodeNotice{node: node, off: -1, clear: markAttr, seq: n.seq, echo: k.isFresh(n)})
+		get().inode(inodeNotice{node: node, off: -1, clear: markAttr, seq: n.seq, echo: k.echo(node, &n)})
 	}
 }
 
@@ -169,7 +169,7 @@ func (k *kernel) dataChanged(c *view.Change, get func() *notices) {
 	if !ok || n.marks&(markData|markAttr) == 0 {
 		return
 	}
-	note := inodeNotice{node: c.Node, off: -1, clear: markAttr, seq: n.seq, echo: k.isFresh(n)}
+	note := inodeNotice{node: c.Node, off: -1, clear: markAttr, seq: n.seq, echo: k.echo(c.Node, &n)}
 	switch {
 	case n.marks&markData == 0:
 	case n.opens == 0: // nobody reads it now: drop all, and be quiet from now on
@@ -180,10 +180,15 @@ func (k *kernel) dataChanged(c *view.Change, get func() *notices) {
 	get().inode(note)
 }
 
-// isFresh tells whether an answer whose attributes the kernel takes unasked
+// echo tells, once, whether an answer whose attributes the kernel takes unasked
 // may still be under way to it.
-func (k *kernel) isFresh(n known) bool {
-	return n.marks&markBlind != 0 && k.now()-n.at < uint32(blindTime/time.Millisecond)
+func (k *kernel) echo(node backend.NodeID, n *known) bool {
+	if n.marks&markBlind == 0 {
+		return false
+	}
+	n.marks &^= markBlind
+	k.nodes[node] = *n
+	return k.now()-n.at < uint32(blindTime/time.Millisecond)
 }
 
 // inode adds a notice, or widens one about the same node.
@@ -284,6 +289,9 @@ func (k *kernel) sentEntry(e *entryNotice) {
 // and what its open files hold is dropped at the next OPEN.
 func (k *kernel) invalidate(in *inodeNotice) {
 	node := k.wire(in.node)
+	if in.off >= 0 {
+		defer k.noticing(in.node)()
+	}
 	errno := k.dev.invalInode(node, in.off, in.n)
 	if errno == syscall.ENOENT {
 		k.mu.Lock()

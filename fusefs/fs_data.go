@@ -16,7 +16,7 @@ func (f *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	}
 	buf = buf[:min(len(buf), int(in.Size))]
 	// Before the bytes are read, so that no change slips in between.
-	f.kern.arm(node, markData)
+	f.kern.reading(node, in.Offset, len(buf))
 	r := f.request(&in.InHeader)
 	n, err := f.view.Read(&r, node, buf, in.Offset)
 	if err != nil {
@@ -57,7 +57,9 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 	if err != nil {
 		return 0, f.status("write", err)
 	}
-	f.wrote(h, in.Offset, &res)
+	if in.WriteFlags&fuse.WRITE_CACHE == 0 { // not the write-back of a map
+		f.wrote(h, in.Offset, &res)
+	}
 	if in.Flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0 {
 		if err := f.view.Fsync(f.ctx, &r, node); err != nil {
 			return 0, f.status("write", err)
@@ -81,6 +83,8 @@ func (f *fileSystem) wrote(h *handle, at uint64, res *view.WriteResult) {
 		// the page at its own offset, locked until this is answered.
 		dev.invalInode(node, -1, 0)
 		go dev.invalInode(node, 0, 0)
+	case !h.direct && f.kern.inDoubt(h.node, at, res.N):
+		f.kern.refresh(h.node, at, res.N)
 	}
 }
 

@@ -103,6 +103,9 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 	r := f.request(&in.InHeader)
 	s, some := setAttrOf(in)
 	r.KillPriv = in.Valid&fuse.FATTR_KILL_SUIDGID != 0
+	if s.Size != nil {
+		f.kern.settled(node)
+	}
 	var a backend.Attr
 	var err error
 	if some {

@@ -33,6 +33,8 @@ type kernel struct {
 	nodes map[backend.NodeID]known
 	dirs  map[backend.NodeID]*absent
 	dead  bool
+	// contended has the open files that other mounts change too.
+	contended map[backend.NodeID]*contended
 }
 
 var _ view.Observer = (*kernel)(nil)
@@ -79,6 +81,8 @@ func newKernel(count *counters) *kernel {
 		seed:  maphash.MakeSeed(),
 		nodes: make(map[backend.NodeID]known),
 		dirs:  make(map[backend.NodeID]*absent),
+
+		contended: make(map[backend.NodeID]*contended),
 	}
 }
 
@@ -192,6 +196,7 @@ func (k *kernel) forget(node backend.NodeID, count uint64) (gone bool) {
 	}
 	delete(k.nodes, node)
 	delete(k.dirs, node)
+	delete(k.contended, node)
 	return true
 }
 
@@ -199,7 +204,9 @@ func (k *kernel) forget(node backend.NodeID, count uint64) (gone bool) {
 func (k *kernel) opened(node backend.NodeID, by int32) {
 	k.mu.Lock()
 	if n, ok := k.nodes[node]; ok {
-		n.opens = uint32(int32(n.opens) + by)
+		if n.opens = uint32(int32(n.opens) + by); n.opens == 0 {
+			delete(k.contended, node)
+		}
 		k.nodes[node] = n
 	}
 	k.mu.Unlock()

@@ -1,0 +1,122 @@
+package fusefs
+
+import (
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// contended is kept of a file that this mount has open while another changes
+// it. The kernel lets go of a page that it knows wholly before it sends the
+// WRITE: a notice of the other mount's change can drop it then, and a READ that
+// overtakes the WRITE bring back a page without it, for good. So a WRITE to what
+// was read since a notice drops those pages again. The kernel sends one WRITE of
+// a file's at a time (its inode lock), so what happened before the last one was
+// done does not matter.
+type contended struct {
+	telling int    // notices being sent
+	told    bool   // one was sent, or being sent, since the last WRITE
+	reads   uint64 // READs so far
+	lo, hi  uint64 // bytes read since; hi 0: none
+}
+
+// lockedTime bounds the wait for a page that may be locked by the very WRITE
+// that is being answered; such a page is not wholly known, so nothing in it is
+// stale.
+const lockedTime = 10 * time.Millisecond
+
+// reading notes a READ of [off, off+n) before its bytes are looked up.
+func (k *kernel) reading(node backend.NodeID, off uint64, n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if kn, ok := k.nodes[node]; ok {
+		kn.seq++
+		kn.marks |= markData
+		k.nodes[node] = kn
+	}
+	c := k.contended[node]
+	if c == nil || !c.told {
+		return
+	}
+	if c.hi == 0 {
+		c.lo = off
+	}
+	c.reads++
+	c.lo, c.hi = min(c.lo, off), max(c.hi, off+uint64(n))
+}
+
+// noticing is called before a notice that drops pages of node is sent, and
+// gives what is to be called after.
+func (k *kernel) noticing(node backend.NodeID) (done func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.nodes[node].opens == 0 {
+		return func() {}
+	}
+	c := k.contended[node]
+	if c == nil {
+		c = &contended{}
+		k.contended[node] = c
+	}
+	before := c.reads
+	c.told = true
+	c.telling++
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		c.telling--
+		if c.reads == before {
+			c.hi = 0 // what was read before is gone
+		}
+	}
+}
+
+// inDoubt tells whether the page cache may have lost a WRITE of [off, off+n)
+// that has just been carried out.
+func (k *kernel) inDoubt(node backend.NodeID, off uint64, n int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.contended[node]
+	if c == nil {
+		return false
+	}
+	const page = backend.BlockSize
+	lost := c.told && off < c.hi+page && c.hi > 0 && c.lo < off+uint64(n)+page
+	c.settle()
+	return lost
+}
+
+// settled notes that no WRITE of node can be under way: the kernel holds its
+// inode lock for another request.
+func (k *kernel) settled(node backend.NodeID) {
+	k.mu.Lock()
+	if c := k.contended[node]; c != nil {
+		c.settle()
+	}
+	k.mu.Unlock()
+}
+
+// settle forgets what happened before now, but for notices that may yet drop
+// pages. kernel.mu held.
+func (c *contended) settle() { c.told, c.hi = c.telling > 0, 0 }
+
+// refresh drops pages of node after such a WRITE.
+func (k *kernel) refresh(node backend.NodeID, off uint64, n int) {
+	w := k.wire(node)
+	const page = backend.BlockSize
+	if off%page == 0 && n%page == 0 { // whole pages are never locked
+		k.dev.invalInode(w, int64(off), int64(n))
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		k.dev.invalInode(w, int64(off), int64(n))
+		close(done)
+	}()
+	t := time.NewTimer(lockedTime)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
