@@ -58,7 +58,7 @@ func (c *call) in(node backend.NodeID, fn func(*call) error) error {
 	info, _ := c.v.s.tree.Volume(node.Volume()) // of no volume: a label nobody has
 	if node != c.v.root {
 		if !c.v.decide(c.v.principal(), policy.See, volumeResource(info.Label)).Allow || !c.v.within(&info) {
-			return c.hidden(info.Label, "")
+			return c.hidden(info.Label, nil, "")
 		}
 	}
 	err := c.v.s.tree.With(node.Volume(), func(tx *tree.Txn) error {
@@ -122,7 +122,7 @@ func (c *call) need(a policy.Action, pl *place, name string) error {
 		return nil
 	}
 	if !pl.blank && !c.sees(pl) {
-		return c.hidden(c.label, name)
+		return c.hidden(c.label, pl, name)
 	}
 	return c.refuse(a, pl, name, d)
 }

@@ -85,12 +85,16 @@ func (d *denials) list(agent string) []Denial {
 }
 
 // hidden is the answer for what the view may not know of. The agent's own list
-// does not tell of it.
-func (c *call) hidden(l Label, name string) error {
+// does not tell of it; the administrator's tells the volume, or the name in a
+// directory of the root volume.
+func (c *call) hidden(l Label, dir *place, name string) error {
 	if c.silent {
 		return backend.NotFound
 	}
 	path := volumePath(l)
+	if dir != nil && dir.top > 0 {
+		path += "/" + topNames[dir.top-1]
+	}
 	if name != "" {
 		path += "/" + name
 	}

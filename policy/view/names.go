@@ -55,7 +55,7 @@ func (c *call) lookup(parent backend.NodeID, name string) error {
 // find looks name up in dir, if the view may know of it.
 func (c *call) find(dir *place, name string) (backend.NodeID, error) {
 	if !c.nameSeen(dir, name) {
-		return 0, c.hidden(c.label, name)
+		return 0, c.hidden(c.label, dir, name)
 	}
 	id, _, err := c.tx.Lookup(dir.ino(), name)
 	return id, err

@@ -73,7 +73,7 @@ func (c *call) seen(ino backend.Ino, pl *place) error {
 		pl.blank = true
 		return nil
 	}
-	return c.hidden(c.label, "")
+	return c.hidden(c.label, nil, "")
 }
 
 // dir is seen for what must be a directory.
@@ -268,7 +268,7 @@ func (c *call) inside(pl *place) error {
 	}
 	in, err := c.below(pl.ino(), pl.attr.Nlink, root.Ino())
 	if err == nil && !in {
-		err = c.hidden(c.label, "")
+		err = c.hidden(c.label, nil, "")
 	}
 	return err
 }

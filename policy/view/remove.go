@@ -30,7 +30,7 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 			return err
 		}
 		if !c.nameSeen(&dir, name) {
-			return c.hidden(c.label, name)
+			return c.hidden(c.label, &dir, name)
 		}
 		if err := c.need(policy.Remove, &dir, name); err != nil {
 			return err
