@@ -18,8 +18,8 @@
 // After kill -9: every Update that returned. After a power cut: exactly the
 // state after some Update, and not before the last one that WaitDurable
 // acknowledged or that was SyncAge old. A failed Update is never found by
-// recovery; only when a write failed and the log's tail can neither be
-// overwritten nor the log replaced, and the process then dies, its fate is open.
+// recovery; only while the log's tail can neither be overwritten nor the log
+// replaced after a failed write, its fate is open if the process dies.
 //
 // All that wait for durability share one fdatasync. After a failed fdatasync
 // nothing more is taken for durable on the strength of that file: all pending
@@ -77,10 +77,10 @@
 //     least one change, and no key twice.
 //  7. A record ends with 1 to 8 bytes of 0xa5, so it is a multiple of 8 long and
 //     never ends in zeros.
-//  8. From an LSN on, a file's records replace those of all files before it: from
-//     first if that is not 0, else from its first valid record. A file whose
-//     first is not 0 was complete up to its then newest record, on disk, before
-//     it got its name.
+//  8. If first is not 0, the file's records replace those of all files before it
+//     that have an LSN of first or more; they were all on disk, up to the then
+//     newest, before the file got its name. Otherwise the file goes on where the
+//     one before it ends.
 //  9. A file is synced before a record is written to the next one.
 //  10. The driver keeps, under the key "\x00warren/writeback", u32 version 1,
 //     the store id, and u64 the LSN of the last Update committed, in the

@@ -15,9 +15,10 @@ type redo struct {
 	spare   *logFile   // made ahead, empty; nil: none
 	making  bool       // somebody makes a spare
 	nextSeq uint64
+	curSeq  uint64 // of cur, or of the file that is being made to replace it
 
 	limit int64 // size at which a file is full, bytes; the writer's lock
-	dirty bool  // cur's tail may hold an Update that failed; the writer's lock
+	dirty bool  // cur's tail may hold an Update that failed; changes under the writer's lock and mu
 
 	synced  backend.LSN   // on disk in the log
 	syncing chan struct{} // closed when the running sync ends; nil: none runs
@@ -68,7 +69,10 @@ func (s *Store) repairTail() {
 		s.unlockSync(err, 0)
 	}
 	if err != nil {
+		s.mu.Lock()
 		s.redo.dirty = true
+		s.mu.Unlock()
+		wake(s.wakeSync)
 		s.log.Error("log tail could not be repaired", "file", s.dir.in(cur.name), "offset", cur.tail, "err", err)
 	}
 }
@@ -102,17 +106,23 @@ func (s *Store) rotate() {
 // nextFile gives the spare or makes an empty file; writer held.
 func (s *Store) nextFile() (*logFile, error) {
 	s.mu.Lock()
-	next := s.redo.spare
-	s.redo.spare = nil
-	seq := s.redo.nextSeq
-	if next == nil {
-		s.redo.nextSeq++
-	}
-	s.mu.Unlock()
-	if next != nil {
+	if next := s.redo.spare; next != nil {
+		s.redo.spare, s.redo.curSeq = nil, next.seq
+		s.mu.Unlock()
 		return next, nil
 	}
+	seq := s.redo.takeSeq()
+	s.mu.Unlock()
 	return s.newFile(seq)
+}
+
+// takeSeq gives the number of a file that is to replace cur; mu held. A spare
+// that is being made has a lower one and will not do any more.
+func (r *redo) takeSeq() uint64 {
+	seq := r.nextSeq
+	r.nextSeq++
+	r.curSeq = seq
+	return seq
 }
 
 // newFile makes an empty log file; no lock needed.
@@ -141,7 +151,7 @@ func (s *Store) prepareSpare() {
 
 	s.mu.Lock()
 	r.making = false
-	if err == nil && r.cur.seq < seq {
+	if err == nil && r.curSeq < seq {
 		r.spare, lf = lf, nil
 	}
 	s.mu.Unlock()
@@ -159,8 +169,7 @@ func (s *Store) replaceLog() error {
 	s.lockSync()
 	s.mu.Lock()
 	r := &s.redo
-	h := header{seq: r.nextSeq, first: s.commit.committed + 1}
-	r.nextSeq++
+	h := header{seq: r.takeSeq(), first: s.commit.committed + 1}
 	ops := append([]*op(nil), s.over.queue...)
 	last, spare := s.over.last, r.spare
 	r.spare = nil // its place is before the new file

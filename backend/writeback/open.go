@@ -157,8 +157,12 @@ func (s *Store) readFile(name string, st storeState) (*scannedFile, error) {
 		s.log.Error("log file is set aside", "file", s.dir.in(name), "err", err)
 		return &scannedFile{name: name, path: s.dir.in(name), foreign: true}, nil
 	}
-	return nil, &backend.Error{Op: "open log", Path: s.dir.in(name), Kind: backend.KindOf(err),
-		Err: fmt.Errorf("%w; AcceptLoss opens without this file and keeps it as *%s", err, damagedSuffix)}
+	kind, cause := backend.KindOf(err), err
+	if e, ok := err.(*backend.Error); ok {
+		cause = e.Err
+	}
+	return nil, &backend.Error{Op: "open log", Path: s.dir.in(name), Kind: kind,
+		Err: fmt.Errorf("%w; AcceptLoss opens without this file and keeps it as *%s", cause, damagedSuffix)}
 }
 
 // recover judges what the files hold.
@@ -222,8 +226,7 @@ func (s *Store) firstFile(ctx context.Context) error {
 
 // newLog makes the first file of this run.
 func (s *Store) newLog() error {
-	h := header{seq: s.redo.nextSeq, first: s.commit.committed + 1}
-	s.redo.nextSeq++
+	h := header{seq: s.redo.takeSeq(), first: s.commit.committed + 1}
 	lf, err := s.dir.create(h, s.opts.LogFileSize, s.over.queue, s.over.last)
 	if err != nil {
 		if lf != nil {

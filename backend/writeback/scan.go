@@ -30,15 +30,6 @@ type scannedFile struct {
 	foreign bool // not a readable file of this store
 }
 
-// starts is the LSN from which on this file's records replace those of earlier
-// files; 0: it has none.
-func (f *scannedFile) starts() backend.LSN {
-	if f.first != 0 || len(f.records) == 0 {
-		return f.first
-	}
-	return f.records[0].lsn
-}
-
 // scanFile finds the records in data, the bytes of a whole log file. Records up
 // to committed are listed without their bytes.
 func scanFile(data []byte, committed backend.LSN) (*scannedFile, error) {
@@ -112,20 +103,22 @@ type recovered struct {
 // none of the records after it was written after the missing one had reached
 // the disk: the disk may take unsynced pages in any order. Otherwise it is damage.
 func assemble(files []*scannedFile, committed backend.LSN) *recovered {
+	out := &recovered{}
 	var chain []record
 	for _, f := range files {
-		if start := f.starts(); start != 0 {
-			for len(chain) > 0 && chain[len(chain)-1].lsn >= start {
-				chain = chain[:len(chain)-1]
-			}
+		for f.first != 0 && len(chain) > 0 && chain[len(chain)-1].lsn >= f.first {
+			chain = chain[:len(chain)-1]
 		}
 		for _, r := range f.records {
+			if len(chain) > 0 && r.lsn <= chain[len(chain)-1].lsn {
+				out.damage = damageError(f, r.at, fmt.Sprintf("record %d follows record %d", r.lsn, chain[len(chain)-1].lsn))
+				break
+			}
 			if r.lsn > committed {
 				chain = append(chain, r)
 			}
 		}
 	}
-	out := &recovered{}
 	taken := 0
 	for taken < len(chain) && chain[taken].lsn == committed+1+backend.LSN(taken) {
 		r := &chain[taken]

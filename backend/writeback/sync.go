@@ -138,24 +138,34 @@ func (s *Store) syncer() {
 	}
 }
 
-// syncDue is when the oldest Update that is not durable must become so.
+// syncDue is when the oldest Update that is not durable must become so, or the
+// log's tail be mended.
 func (s *Store) syncDue() (due time.Time, any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.over.queue
+	retry := s.redo.retryAfter(s.opts.SyncAge << min(s.redo.missed, 5))
+	if s.redo.dirty {
+		return retry, true
+	}
 	if s.over.last <= s.durable() {
 		return due, false
 	}
+	q := s.over.queue
 	oldest := q[s.durable()+1-q[0].lsn] // the queue has no gaps and starts at or before it
-	pace := s.opts.SyncAge << min(s.redo.missed, 5)
-	return maxTime(oldest.at.Add(s.opts.SyncAge), s.redo.retryAfter(pace)), true
+	return maxTime(oldest.at.Add(s.opts.SyncAge), retry), true
 }
 
 func (s *Store) syncByAge() {
+	ctx := context.Background()
 	s.mu.Lock()
-	last := s.over.last
+	last, dirty := s.over.last, s.redo.dirty
 	s.mu.Unlock()
-	err := s.makeDurable(context.Background(), last)
+	var err error
+	if dirty {
+		err = s.mendTail(ctx)
+	} else {
+		err = s.makeDurable(ctx, last)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -164,6 +174,18 @@ func (s *Store) syncByAge() {
 	}
 	s.redo.missed++
 	s.redo.tried = time.Now()
+}
+
+// mendTail replaces a log whose tail may hold an Update that failed.
+func (s *Store) mendTail(ctx context.Context) error {
+	if err := s.lockWriter(ctx, "mend log"); err != nil {
+		return err
+	}
+	defer s.unlockWriter()
+	if !s.redo.dirty {
+		return nil
+	}
+	return s.replaceLog()
 }
 
 // retryAfter is when the next try by age may start.
