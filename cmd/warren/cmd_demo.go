@@ -145,7 +145,7 @@ func (d *demo) work(ctx context.Context) error {
 
 // pkg is the Go package that the soul builds and tests.
 func (d *demo) pkg() string {
-	for _, p := range []string{"policy", "backend/mem"} {
+	for _, p := range []string{"backend/mem", "policy"} {
 		if tests, _ := filepath.Glob(filepath.Join(d.source, p, "*_test.go")); len(tests) > 0 {
 			return "./" + p
 		}

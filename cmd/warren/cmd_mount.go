@@ -95,6 +95,11 @@ func runUmount(ctx context.Context, a *app, o *umountOptions, dir string) error 
 	if err != nil {
 		return usagef("%s: %v", dir, err)
 	}
+	// As the daemon records it: free of symlinks above the mountpoint, which
+	// itself is not looked into.
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		abs = filepath.Join(parent, filepath.Base(abs))
+	}
 	if err := a.client().Unmount(ctx, abs, o.Force); err != nil {
 		return err
 	}

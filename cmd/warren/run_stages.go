@@ -83,6 +83,9 @@ func runInit() error {
 	for _, fd := range []int{fdSpec, fdError, fdLifeline} {
 		unix.CloseOnExec(fd)
 	}
+	if err := closeAbove(fdLifeline); err != nil { // what the caller left open
+		return err
+	}
 	spec, err := readSpec()
 	if err != nil {
 		return err
@@ -228,6 +231,11 @@ func runWait() int {
 		return exitRunFailed
 	}
 	unix.CloseOnExec(fdLifeline)
+	_ = os.WriteFile("/proc/self/comm", []byte("warren-run"), 0)
+	// Same uid, but none of the command's business: /proc/1 is not its to read.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return exitRunFailed
+	}
 	go func() {
 		var b [1]byte
 		_, _ = os.NewFile(fdLifeline, "lifeline").Read(b[:])

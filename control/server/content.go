@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
@@ -67,68 +66,98 @@ func (s *Server) fsWrite(w http.ResponseWriter, r *http.Request) error {
 	}
 	buf := make([]byte, chunk)
 	n, err := fill(r.Body, buf)
+	var a backend.Attr
 	switch {
 	case errors.Is(err, io.EOF):
-		a, err := v.WriteFile(p, buf[:n], mode)
-		if err != nil {
-			return err
-		}
-		return replyNode(w, v, a, p)
-	case err != nil:
-		return invalid("read the request: %v", err)
+		a, err = writeSmall(v, p, mode, buf[:n])
+	case err == nil:
+		a, err = s.writeBig(v, p, mode, io.MultiReader(bytes.NewReader(buf), r.Body))
+	default:
+		err = invalid("read the request: %v", err)
 	}
-	a, err := s.writeBig(v, p, mode, buf, r.Body)
 	if err != nil {
 		return err
 	}
 	return replyNode(w, v, a, p)
 }
 
-// writeBig writes first and rest to a file without a name, which then takes
-// the place of what is at p. A crash leaves nothing behind.
-func (s *Server) writeBig(v *view.View, p string, mode uint32, first []byte, rest io.Reader) (backend.Attr, error) {
-	none := backend.Attr{}
-	if old, err := v.Resolve(p); err == nil {
-		if p, err = v.Path(old.Node); err != nil { // through symlinks
-			return none, err
+// writeSmall writes what one operation can hold. Mode 0 keeps a file's, and is
+// 0644 for a new one; another mode is set on both.
+func writeSmall(v *view.View, p string, mode uint32, data []byte) (backend.Attr, error) {
+	a, err := v.WriteFile(p, data, newMode(mode))
+	if err == nil && mode != 0 && a.Mode != mode {
+		a, err = v.Setattr(nil, a.Node, backend.SetAttr{Mode: &mode})
+	}
+	return a, err
+}
+
+// newMode is the mode of a file that is made.
+func newMode(mode uint32) uint32 {
+	if mode == 0 {
+		return 0o644
+	}
+	return mode
+}
+
+// writeBig writes body to a file without a name, which then takes the place of
+// what is at p. A crash leaves nothing behind. Where the view may write the
+// file but not its directory, it is written in place, and not all at once.
+func (s *Server) writeBig(v *view.View, p string, mode uint32, body io.Reader) (backend.Attr, error) {
+	old, err := v.Resolve(p)
+	exists := err == nil
+	if exists {
+		if old.Type != backend.TypeRegular {
+			return old, &backend.Error{Op: "write", Path: p, Kind: backend.Invalid}
+		}
+		if _, err := v.Open(nil, old.Node, view.OpenFlags{Write: true}); err != nil {
+			return old, err
+		}
+		if p, err = v.Path(old.Node); err != nil { // its own name, not a symlink's
+			return old, err
 		}
 		if mode == 0 {
 			mode = old.Mode
 		}
 	}
-	if mode == 0 {
-		mode = 0o644
-	}
 	dir, name, err := v.ResolveParent(p)
 	if err != nil {
-		return none, err
+		return old, err
 	}
-	a, err := v.Tmpfile(nil, dir.Node, mode)
-	if err != nil {
-		return none, err
-	}
-	linked := false
-	defer func() {
-		if !linked {
-			s.Space.Dropped(a.Node)
+	a, err := v.Tmpfile(nil, dir.Node, newMode(mode))
+	if exists && errors.Is(err, backend.Denied) {
+		if _, err := v.Open(nil, old.Node, view.OpenFlags{Write: true, Truncate: true}); err != nil {
+			return old, err
 		}
-	}()
-	if err := copyTo(v, a.Node, io.MultiReader(bytes.NewReader(first), rest)); err != nil {
-		return none, err
+		if err := copyTo(v, old.Node, body); err != nil {
+			return old, err
+		}
+		return v.Getattr(nil, old.Node)
 	}
-	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return none, err
+	if err != nil {
+		return old, err
 	}
-	temp := ".warren-" + hex.EncodeToString(b[:])
-	if _, err := v.Link(nil, a.Node, dir.Node, temp); err != nil {
-		return none, err
+	defer s.Space.Dropped(a.Node) // it stays if it got a name
+	if exists && (old.UID != a.UID || old.GID != a.GID) {
+		if _, err := v.Setattr(nil, a.Node, backend.SetAttr{UID: &old.UID, GID: &old.GID, Mode: &mode}); err != nil {
+			return old, err
+		}
 	}
-	linked = true
-	if err := v.Rename(nil, dir.Node, temp, dir.Node, name, 0); err != nil {
-		return none, errors.Join(err, v.Unlink(nil, dir.Node, temp))
+	if err := copyTo(v, a.Node, body); err != nil {
+		return old, err
 	}
-	return v.Getattr(nil, a.Node)
+	return giveName(v, a.Node, dir.Node, name)
+}
+
+// giveName puts a nameless file in the place of what name leads to.
+func giveName(v *view.View, n, dir backend.NodeID, name string) (backend.Attr, error) {
+	temp := ".warren-" + rand.Text()
+	if _, err := v.Link(nil, n, dir, temp); err != nil {
+		return backend.Attr{}, err
+	}
+	if err := v.Rename(nil, dir, temp, dir, name, 0); err != nil {
+		return backend.Attr{}, errors.Join(err, v.Unlink(nil, dir, temp))
+	}
+	return v.Getattr(nil, n)
 }
 
 // copyTo writes all of r to a new file.

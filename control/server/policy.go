@@ -46,3 +46,34 @@ func (s *Server) disallowName(w http.ResponseWriter, r *http.Request) error {
 	}
 	return ok(w)
 }
+
+func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	agent, action, p := q.Get("agent"), q.Get("action"), q.Get("path")
+	if _, err := s.Registry.Agent(agent); err != nil {
+		return err
+	}
+	act, known := policy.ParseAction(action)
+	if !known {
+		return invalid("action %q is not one of see, read, write, create, remove, move, link", action)
+	}
+	if p == "" {
+		return invalid("which path? the request names none")
+	}
+	p = place(agent, p)
+	x, err := s.Space.Explain(agent, act, p)
+	if err != nil {
+		return err
+	}
+	out := control.Explanation{Agent: agent, Action: action, Path: p, Allow: x.Allow, Rules: []control.PolicyRule{}}
+	for _, rule := range x.Rules {
+		out.Rules = append(out.Rules, control.PolicyRule{ID: string(rule.ID), File: rule.File, Line: rule.Line, Reason: rule.Reason})
+	}
+	for _, e := range x.Errors {
+		out.Errors = append(out.Errors, e.Text)
+	}
+	if len(x.Rules) == 0 && !x.Allow {
+		out.Note = "nothing permits it, so it is denied"
+	}
+	return reply(w, out)
+}

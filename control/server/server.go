@@ -161,6 +161,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/policy", s.showPolicy},
 		{"PUT", "/v1/policy/exceptions", s.allowName},
 		{"DELETE", "/v1/policy/exceptions", s.disallowName},
+		{"GET", "/v1/policy/explain", s.explain},
 	}
 }
 
