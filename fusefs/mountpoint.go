@@ -115,8 +115,10 @@ func clearDead(dir string) error {
 		if !ok || e.fsType != fsType {
 			return nil
 		}
-		var st unix.Stat_t
-		if err := bounded(func() error { return unix.Lstat(dir, &st) }); err != unix.ENOTCONN {
+		// statfs, since it is never answered from the kernel's caches, as stat
+		// of a root whose daemon is gone still is.
+		var st unix.Statfs_t
+		if err := bounded(func() error { return unix.Statfs(dir, &st) }); err != unix.ENOTCONN {
 			return nil // alive: somebody else's
 		}
 		if err := detach(dir); err != nil {
