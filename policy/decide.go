@@ -127,15 +127,14 @@ func (s *snapshot) unpack(w uint32) Decision {
 func (p *Principal) evaluate(a Action, r Resource) uint32 {
 	const noRule = 1 << 1
 	place, err := p.snap.world.place(r)
-	if err != nil {
-		return noRule
-	}
 	ask := getter{w: p.snap.world, place: place}
 	answer, diag := cedar.Authorize(p.slices[a], &ask, p.snap.world.request(p.id.agent, p.id.mount, a))
 	word := func(id cedar.PolicyID, allow uint32) uint32 {
 		return uint32(p.snap.rules.index[RuleID(id)]+2)<<1 | allow
 	}
 	switch {
+	case err != nil: // asked nevertheless: see place
+		return noRule
 	case len(diag.Errors) > 0:
 		return word(diag.Errors[0].PolicyID, 0)
 	case len(diag.Reasons) == 0:

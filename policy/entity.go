@@ -88,17 +88,18 @@ func projectEntity(f *Facts, slug string, members map[string]string) types.Entit
 var placeUID = uid(typePlace, "resource")
 
 // place builds the Place a Resource is. An owner the facts do not know is an
-// error, which denies.
+// error, which denies; the Place is built all the same, so that asking about
+// what does not exist costs what asking about what is hidden does.
 func (w *world) place(r Resource) (types.Entity, error) {
 	m := types.RecordMap{"zone": types.String(r.Zone.String()), "denied": types.Boolean(r.Denied)}
 	e := types.Entity{UID: placeUID}
 	own := func(attr types.String, t types.EntityType) error {
 		owner := uid(t, r.Owner)
+		m[attr] = owner
+		e.Parents = types.NewEntityUIDSet(owner)
 		if _, known := w.entities[owner]; !known && t != typeDevice {
 			return fmt.Errorf("unknown %s %q", attr, r.Owner)
 		}
-		m[attr] = owner
-		e.Parents = types.NewEntityUIDSet(owner)
 		return nil
 	}
 	var err error

@@ -347,6 +347,11 @@ func TestPublishTells(t *testing.T) {
 	if r := kernels["gaia"].takeRevoked(); r != nil {
 		t.Errorf("a closed view is told %+v", r)
 	}
+	ada := w.volume(view.KindUser, "ada")
+	want := []view.Edge{edge(root, "users", w.node("/users")), edge(w.node("/users"), "ada", backend.Node(ada, backend.RootIno))}
+	if r := kernels["web"].takeRevoked(); len(r) != 1 || !sameEdges(r[0].Came, want) || len(r[0].Gone)+len(r[0].Changed) != 0 {
+		t.Errorf("a new volume: %+v", r)
+	}
 }
 
 func sameEdges(a, b []view.Edge) bool { return sameSet(a, b) }

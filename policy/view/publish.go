@@ -38,12 +38,14 @@ func (s *Space) Publish(ctx context.Context, f policy.Facts) error {
 // survey is what one view sees of the names that lead to volumes, and what it
 // may do in each.
 type survey struct {
+	epoch, attached uint64 // when it was so
+
 	edges  map[Edge]bool
 	rights map[backend.VolumeID]uint64
 }
 
 // surveys looks at what every view that can be told sees now.
-func (s *Space) surveys() map[*View]survey {
+func (s *Space) surveys() map[*View]*survey {
 	s.mu.Lock()
 	views := make([]*View, 0, len(s.views))
 	for v := range s.views {
@@ -54,7 +56,7 @@ func (s *Space) surveys() map[*View]survey {
 		return nil
 	}
 	tops, volumes := s.topDirs(), s.tree.Volumes()
-	out := make(map[*View]survey, len(views))
+	out := make(map[*View]*survey, len(views))
 	for _, v := range views {
 		out[v] = v.survey(tops, volumes)
 	}
@@ -79,19 +81,21 @@ func (s *Space) topDirs() (tops [numTops]backend.NodeID) {
 	return tops
 }
 
-func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) survey {
-	out := survey{edges: map[Edge]bool{}, rights: map[backend.VolumeID]uint64{}}
+// survey looks at what v sees now. What it found is kept for the next time.
+// Space.change is held.
+func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *survey {
+	epoch, attached := v.s.engine.Epoch(), v.s.attached.Load()
+	if last := v.seen; last != nil && last.epoch == epoch && last.attached == attached {
+		return last
+	}
+	out := &survey{epoch: epoch, attached: attached, edges: map[Edge]bool{}, rights: map[backend.VolumeID]uint64{}}
 	p := v.principal()
 	for i := range volumes {
 		info := &volumes[i]
-		if info.Parent == 0 || !v.within(info) {
+		if info.Parent == 0 || !v.within(info) || !v.decide(p, policy.See, volumeResource(info.Label)).Allow {
 			continue
 		}
-		rights := v.rights(p, info.Label)
-		if rights&1 == 0 {
-			continue
-		}
-		out.rights[info.ID] = rights
+		out.rights[info.ID] = v.rights(p, info.Label)
 		out.edges[Edge{Parent: info.Parent, Name: info.Name, Node: backend.Node(info.ID, backend.RootIno)}] = true
 		for t, dir := range tops {
 			if info.Parent == dir && v.rootPath == "/" {
@@ -99,10 +103,11 @@ func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) s
 			}
 		}
 	}
+	v.seen = out
 	return out
 }
 
-// rights packs what may be done in a volume; bit 0: it is seen.
+// rights packs what may be done in a volume.
 func (v *View) rights(p *policy.Principal, l Label) (bits uint64) {
 	res := []policy.Resource{volumeResource(l)}
 	if l.Kind == KindHome {
@@ -110,13 +115,12 @@ func (v *View) rights(p *policy.Principal, l Label) (bits uint64) {
 			res = append(res, policy.Resource{Zone: policy.HomeZone(top), Owner: l.Owner})
 		}
 	}
-	shift := 0
 	for _, r := range res {
 		for _, a := range []policy.Action{policy.See, policy.Read, policy.Write, policy.Create, policy.Remove} {
+			bits <<= 1
 			if v.decide(p, a, r).Allow {
-				bits |= 1 << shift
+				bits |= 1
 			}
-			shift++
 		}
 	}
 	return bits
@@ -124,7 +128,7 @@ func (v *View) rights(p *policy.Principal, l Label) (bits uint64) {
 
 // revoke tells the views that were surveyed before a change what it means to
 // them. all: what may be done changed everywhere. No lock but s.change is held.
-func (s *Space) revoke(before map[*View]survey, all bool) {
+func (s *Space) revoke(before map[*View]*survey, all bool) {
 	if len(before) == 0 {
 		return
 	}

@@ -17,6 +17,7 @@ type View struct {
 
 	who  atomic.Pointer[policy.Principal]
 	tops [numTops]topMemo // guarded by the root volume's lock
+	seen *survey          // guarded by Space.change
 }
 
 // Close takes the view off those that are told of revocations. Its methods

@@ -16,26 +16,13 @@ func (s *Space) EnsureVolume(ctx context.Context, spec VolumeSpec) (backend.Volu
 	s.change.Lock()
 	defer s.change.Unlock()
 	info, ok := s.tree.VolumeByLabel(spec.Label)
-	var pending []Pending
 	if !ok {
-		parent, name, err := s.place(spec.Label)
-		if err != nil {
+		var err error
+		if info, err = s.makeVolume(ctx, spec); err != nil {
 			return 0, &backend.Error{Op: "make volume", Path: volumePath(spec.Label), Kind: backend.KindOf(err), Err: err}
-		}
-		if spec.Mode == 0 {
-			spec.Mode = 0o755
-		}
-		var changes []Change
-		info, changes, err = s.tree.CreateVolume(ctx, tree.VolumeSpec{
-			Label: spec.Label, Parent: parent, Name: name, Mode: spec.Mode, Agent: spec.Agent})
-		if err != nil {
-			return 0, &backend.Error{Op: "make volume", Path: volumePath(spec.Label), Kind: backend.KindOf(err), Err: err}
-		}
-		s.attached.Add(1)
-		if err := s.announce(parent.Volume(), changes, &pending); err != nil {
-			return 0, err
 		}
 	}
+	var pending []Pending
 	err := s.tree.With(info.ID, func(tx *tree.Txn) error {
 		tx.Op = tree.Op{Agent: spec.Agent, UID: backend.OwnerID, GID: backend.OwnerID}
 		err := stock(tx, spec.Stock)
@@ -47,6 +34,30 @@ func (s *Space) EnsureVolume(ctx context.Context, spec VolumeSpec) (backend.Volu
 		return 0, &backend.Error{Op: "stock volume", Path: volumePath(spec.Label), Kind: backend.KindOf(err), Err: err}
 	}
 	return info.ID, nil
+}
+
+// makeVolume makes and attaches a volume, and tells every mount that sees it.
+// change is held.
+func (s *Space) makeVolume(ctx context.Context, spec VolumeSpec) (tree.VolumeInfo, error) {
+	parent, name, err := s.place(spec.Label)
+	if err != nil {
+		return tree.VolumeInfo{}, err
+	}
+	if spec.Mode == 0 {
+		spec.Mode = 0o755
+	}
+	before := s.surveys()
+	info, changes, err := s.tree.CreateVolume(ctx, tree.VolumeSpec{
+		Label: spec.Label, Parent: parent, Name: name, Mode: spec.Mode, Agent: spec.Agent})
+	if err != nil {
+		return info, err
+	}
+	s.attached.Add(1)
+	var pending []Pending
+	err = s.announce(parent.Volume(), changes, &pending)
+	send(pending)
+	s.revoke(before, false) // a directory above it may appear with it
+	return info, err
 }
 
 // announce collects changes that were made without the notifier at hand.
