@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/warrenfs/warren/control"
-	"github.com/warrenfs/warren/control/server"
 )
 
 type fsckOptions struct{ Store string }
@@ -84,10 +82,5 @@ func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 	if s, err := c.Status(ctx); err == nil && sameDir(s.Store, dir) {
 		return c.Fsck(ctx)
 	}
-	s, err := openStore(ctx, dir, false, slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	if err != nil {
-		return control.Check{}, err
-	}
-	r, err := server.Check(ctx, s.check)
-	return r, errors.Join(err, s.Close())
+	return checkOffline(ctx, dir, a.stderr)
 }

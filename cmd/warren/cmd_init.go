@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/control"
-	"github.com/warrenfs/warren/policy"
-	"github.com/warrenfs/warren/policy/view"
-	"github.com/warrenfs/warren/workspace"
 )
 
 type initOptions struct {
@@ -86,16 +81,7 @@ func initAdder(ctx context.Context, a *app, dir string) (adder, func() error, er
 	if s, err := c.Status(ctx); err == nil && sameDir(s.Store, dir) {
 		return c, func() error { return nil }, nil
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s, err := openStore(ctx, dir, true, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, r, err := openSpace(ctx, s, log, func(*view.Space) {})
-	if err != nil {
-		return nil, nil, errors.Join(err, s.Close())
-	}
-	return offline{r}, s.Close, nil
+	return openOffline(ctx, dir, a.stderr)
 }
 
 func sameDir(a, b string) bool {
@@ -111,7 +97,7 @@ func addFirst(ctx context.Context, add adder, o *initOptions) ([]string, error) 
 		if err == nil {
 			added = append(added, what)
 		}
-		if errors.Is(err, backend.Exist) || control.KindOf(err) == control.KindConflict {
+		if control.KindOf(err) == control.KindConflict {
 			return nil
 		}
 		return err
@@ -123,48 +109,16 @@ func addFirst(ctx context.Context, add adder, o *initOptions) ([]string, error) 
 		}
 	}
 	if o.Gaia != "" {
-		_, err := add.AddAgent(ctx, control.AgentSpec{Key: o.Gaia, Role: string(policy.Orchestrator)})
+		_, err := add.AddAgent(ctx, control.AgentSpec{Key: o.Gaia, Role: "orchestrator"})
 		if err := note("orchestrator "+o.Gaia, err); err != nil {
 			return added, err
 		}
 	}
 	if o.Soul != "" {
-		_, err := add.AddAgent(ctx, control.AgentSpec{Key: o.Soul, Role: string(policy.Soul), User: o.User})
+		_, err := add.AddAgent(ctx, control.AgentSpec{Key: o.Soul, Role: "soul", User: o.User})
 		if err := note("soul "+o.Soul, err); err != nil {
 			return added, err
 		}
 	}
 	return added, nil
-}
-
-// offline is an adder on a store that no daemon holds.
-type offline struct{ r *workspace.Registry }
-
-func (o offline) AddUser(ctx context.Context, s control.UserSpec) (control.User, error) {
-	u, err := o.r.AddUser(ctx, s.ID, s.Name, s.Email)
-	return control.User{ID: u.ID}, kinded(err)
-}
-
-func (o offline) AddAgent(ctx context.Context, s control.AgentSpec) (control.Agent, error) {
-	g, err := o.r.AddAgent(ctx, workspace.AgentSpec{Key: s.Key, Role: policy.Role(s.Role), User: s.User})
-	return control.Agent{Key: g.Key}, kinded(err)
-}
-
-// kinded gives an error of the registry the kind that the API would.
-func kinded(err error) error {
-	if err == nil {
-		return nil
-	}
-	kinds := map[backend.Kind]control.Kind{backend.NotFound: control.KindNotFound, backend.Exist: control.KindConflict,
-		backend.Invalid: control.KindInvalid, backend.NoSpace: control.KindQuota}
-	kind, ok := kinds[backend.KindOf(err)]
-	if !ok {
-		return err
-	}
-	text := err.Error()
-	var e *backend.Error
-	if errors.As(err, &e) && e.Op == "" && e.Err != nil {
-		text = e.Err.Error()
-	}
-	return control.Errorf(kind, "%s", text)
 }

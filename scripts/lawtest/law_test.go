@@ -91,7 +91,11 @@ var law = map[string]rule{
 
 // wiring are the files of cmd/warren that may import anything: the daemon
 // itself, and commands on a store that no daemon holds.
-var wiring = map[string]string{}
+var wiring = map[string]string{
+	"cmd/warren/serve.go":   "puts the daemon together",
+	"cmd/warren/store.go":   "opens a store: drivers, log, tree",
+	"cmd/warren/offline.go": "commands on a store that no daemon holds",
+}
 
 // outside says which packages may use which modules of others: a driver's
 // library, the kernel's, the policy language and the command line each stay

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/control/server"
+	"github.com/warrenfs/warren/policy"
+	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/workspace"
+)
+
+// offlineLog shows warnings of a command that opens a store itself.
+func offlineLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// checkOffline is fsck of a store that no daemon has open.
+func checkOffline(ctx context.Context, dir string, warnings io.Writer) (control.Check, error) {
+	s, err := openStore(ctx, dir, false, offlineLog(warnings))
+	if err != nil {
+		return control.Check{}, err
+	}
+	r, err := server.Check(ctx, s.check)
+	return r, errors.Join(err, s.Close())
+}
+
+// openOffline opens the registry of a store that no daemon has open, or makes
+// the store. The function lets go of it.
+func openOffline(ctx context.Context, dir string, warnings io.Writer) (adder, func() error, error) {
+	log := offlineLog(warnings)
+	s, err := openStore(ctx, dir, true, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, r, err := openSpace(ctx, s, log, func(*view.Space) {})
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return offline{r}, s.Close, nil
+}
+
+// offline is an adder on a store that no daemon holds.
+type offline struct{ r *workspace.Registry }
+
+func (o offline) AddUser(ctx context.Context, s control.UserSpec) (control.User, error) {
+	u, err := o.r.AddUser(ctx, s.ID, s.Name, s.Email)
+	return control.User{ID: u.ID}, kinded(err)
+}
+
+func (o offline) AddAgent(ctx context.Context, s control.AgentSpec) (control.Agent, error) {
+	g, err := o.r.AddAgent(ctx, workspace.AgentSpec{Key: s.Key, Role: policy.Role(s.Role), User: s.User})
+	return control.Agent{Key: g.Key}, kinded(err)
+}
+
+// kinded gives an error of the registry the kind that the API would.
+func kinded(err error) error {
+	if err == nil {
+		return nil
+	}
+	kinds := map[backend.Kind]control.Kind{backend.NotFound: control.KindNotFound, backend.Exist: control.KindConflict,
+		backend.Invalid: control.KindInvalid, backend.NoSpace: control.KindQuota}
+	kind, ok := kinds[backend.KindOf(err)]
+	if !ok {
+		return err
+	}
+	text := err.Error()
+	var e *backend.Error
+	if errors.As(err, &e) && e.Op == "" && e.Err != nil {
+		text = e.Err.Error()
+	}
+	return control.Errorf(kind, "%s", text)
+}
