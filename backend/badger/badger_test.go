@@ -3,7 +3,9 @@ package badger_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,18 +40,54 @@ func fixture(t testing.TB) backendtest.Fixture {
 	}
 }
 
-// copyDir copies the files of a directory and keeps holes.
+// copyDir copies the files of a directory and keeps holes: what kill -9 now
+// would leave, while no Update runs. When a flush or compaction ended meanwhile
+// it starts again.
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if err := copyFile(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+	for range 100 {
+		before := listing(t, from)
+		if err := copyFiles(from, to); err == nil && listing(t, from) == before {
+			return
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(to, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Fatal("the directory never stands still")
+}
+
+// listing is what tells that a directory changed: its names and its manifest.
+func listing(t testing.TB, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, _ := os.ReadFile(filepath.Join(dir, "MANIFEST"))
+	text := string(manifest)
+	for _, e := range entries {
+		text += "\n" + e.Name()
+	}
+	return text
+}
+
+func copyFiles(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := copyFile(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func copyFile(from, to string) error {

@@ -1,7 +1,9 @@
 package badger
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +16,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
+	"github.com/warrenfs/warren/backend"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,6 +46,9 @@ func manifestTables(dir string, opt badger.Options) ([]tableFile, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if err := checkMagic(f); err != nil {
+		return nil, err
+	}
 	manifest, _, err := replay(f, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -54,6 +60,17 @@ func manifestTables(dir string, opt badger.Options) ([]tableFile, error) {
 		})
 	}
 	return tables, nil
+}
+
+// checkMagic refuses the manifest of a Badger store that is not of this driver.
+func checkMagic(f *os.File) error {
+	head := make([]byte, 8)
+	n, _ := f.ReadAt(head, 0)
+	ours := binary.BigEndian.AppendUint16([]byte("Bdgr"), magic)
+	if n == len(head) && bytes.HasPrefix(head, ours[:4]) && !bytes.HasPrefix(head, ours) {
+		return &backend.Error{Kind: backend.Invalid, Err: errors.New("the directory holds another kind of Badger store")}
+	}
+	return nil
 }
 
 func replay(f *os.File, opt badger.Options) (m badger.Manifest, end int64, err error) {
@@ -88,28 +105,13 @@ func checkTables(ctx context.Context, tables []tableFile, budget int64) (rest []
 func (f tableFile) check(whole bool) (err error) {
 	defer recoverInto(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	file, err := os.Open(f.name)
+	t, unmap, err := f.open()
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() == 0 {
-		return errors.New("the file is empty")
-	}
-	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("map it: %w", err)
-	}
-	defer func() { _ = unix.Munmap(data) }()
-	t, err := table.OpenInMemoryTable(data, f.id, &table.Options{
-		ChkMode: options.OnBlockRead, Compression: f.compression, BlockSize: 4 << 10,
-	})
-	if err != nil || !whole {
-		return err
+	defer unmap()
+	if !whole {
+		return nil
 	}
 	it := t.NewIterator(table.NOCACHE)
 	defer it.Close()
@@ -121,6 +123,37 @@ func (f tableFile) check(whole bool) (err error) {
 		return fmt.Errorf("only %d of %d keys can be read", keys, t.KeyCount())
 	}
 	return nil
+}
+
+// open maps the table and checks its index and its last block; unmap ends that.
+// It panics on some kinds of damage.
+func (f tableFile) open() (t *table.Table, unmap func(), err error) {
+	file, err := os.Open(f.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() == 0 {
+		return nil, nil, errors.New("the file is empty")
+	}
+	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("map it: %w", err)
+	}
+	unmap = func() { _ = unix.Munmap(data) }
+	defer func() {
+		if t == nil {
+			unmap()
+		}
+	}()
+	t, err = table.OpenInMemoryTable(data, f.id, &table.Options{
+		ChkMode: options.OnBlockRead, Compression: f.compression, BlockSize: 4 << 10,
+	})
+	return t, unmap, err
 }
 
 // checkBehind reads the tables that Open did not, while the store is used.

@@ -13,19 +13,28 @@
 //
 //   - A key of the seam is stored with 0x01 before it; keys with 0x00 before
 //     them are the driver's own and never shown: "\x00format" and "\x00lsn".
+//
 //   - A value is stored as length (4 bytes), CRC-32C of the stored key and the
 //     value (4 bytes), both little endian, and the value. Badger can lose an
 //     error on the way and give an empty, short or foreign value; so every read
 //     checks all three and answers IO rather than something wrong.
+//
 //   - Update n is written at Badger's timestamp n+1 (timestamp 1 is the format
 //     record), and puts n under "\x00lsn" in the same transaction: that is how
 //     LSNs go on after a restart without a gap.
+//
 //   - The file "durable" names the last Update that was acknowledged. It is
 //     written after the commit and not synced, so it never runs ahead. When
 //     Badger comes back with fewer Updates than it names, acknowledged Updates
 //     are missing, which Badger itself does not notice: Open fails.
+//
 //   - Badger's value log is never written to (every value is far below
 //     ValueThreshold), so its files are removed and made anew by each Open.
+//
+//   - A table file that the manifest does not name is of a flush or compaction
+//     that did not end, and all that is in it is elsewhere; or the manifest lost
+//     its end, and Badger would delete the only copy. Open finds out which, and
+//     fails in the second case, after the file was put aside as *.lost.
 //
 // # Damage
 //

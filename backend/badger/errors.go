@@ -34,6 +34,8 @@ func kindOf(err error) backend.Kind {
 		return backend.Denied
 	case errors.Is(err, syscall.EROFS):
 		return backend.ReadOnly
+	case errors.Is(err, syscall.ENOTDIR):
+		return backend.NotDir
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return backend.Interrupted
 	}

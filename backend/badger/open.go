@@ -59,6 +59,11 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
 	}
+	orphans, err := openOrphans(o.Dir, tables)
+	if err != nil {
+		return nil, openFailed(o.Dir, err)
+	}
+	defer closeOrphans(orphans)
 	w, durable, err := openWitness(o.Dir)
 	if err != nil {
 		return nil, fail("open store", o.Dir, err)
@@ -68,7 +73,7 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 		writer: make(chan struct{}, 1), witness: w, next: nextLog{dir: o.Dir, log: o.Log},
 		readers: make(map[backend.LSN]int),
 	}
-	if err := s.start(opt, durable); err != nil {
+	if err := s.start(opt, durable, orphans); err != nil {
 		return nil, errors.Join(err, w.file.Close())
 	}
 	checkCtx, cancel := context.WithCancel(context.Background())
@@ -81,9 +86,9 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 	return s, nil
 }
 
-// start opens Badger and finds out which Update was the last; durable is the
-// one that must at least be there.
-func (s *Store) start(opt badger.Options, durable backend.LSN) error {
+// start opens Badger and finds out which Update was the last. That of durable
+// and what is in orphans must be there.
+func (s *Store) start(opt badger.Options, durable backend.LSN, orphans []orphan) error {
 	db, err := openBadger(opt)
 	if err != nil {
 		return openFailed(s.dir, err)
@@ -94,6 +99,9 @@ func (s *Store) start(opt badger.Options, durable backend.LSN) error {
 		err = damaged("open store", s.dir, fmt.Errorf(
 			"Updates %d to %d were acknowledged and are missing (to go on without them, remove %s)",
 			s.last+1, durable, witnessFile(s.dir)))
+	}
+	if err == nil {
+		err = s.checkOrphans(orphans)
 	}
 	if err != nil {
 		return errors.Join(err, fail("open store", s.dir, s.shutDown()))
@@ -119,11 +127,8 @@ func (s *Store) load() (err error) {
 	txn := s.db.NewTransactionAt(newest, false)
 	defer txn.Discard()
 	format, err := s.read(txn, formatKey())
-	if backend.KindOf(orNone(err)) == backend.NotFound {
-		return failf("open store", s.dir, backend.Invalid, "the directory holds another kind of Badger store")
-	}
 	if err != nil {
-		return err
+		return damaged("open store", s.dir, fmt.Errorf("its format record: %w", err))
 	}
 	if string(format) != formatVersion {
 		return failf("open store", s.dir, backend.Unsupported, "its format is version %q, this program knows %q", format, formatVersion)

@@ -1,0 +1,302 @@
+package badger_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/badger"
+	"golang.org/x/sys/unix"
+)
+
+// TestOldVersionsGo overwrites the same keys again and again beside readers: the
+// disk use stays bounded, a View that is open all the time keeps its state, and
+// nothing is wrong after compactions. Every log must have had its blocks.
+func TestOldVersionsGo(t *testing.T) {
+	const keys, rounds, size = 16, 96, 60 << 10
+	dir := t.TempDir()
+	s := open(t, dir)
+	round := func(n int) {
+		t.Helper()
+		r := rand.New(rand.NewPCG(uint64(n), 1))
+		if _, err := s.Update(ctx, func(tx backend.Tx) error {
+			value := make([]byte, size)
+			for i := 0; i < size; i += 8 {
+				binary.LittleEndian.PutUint64(value[i:min(i+8, size)], r.Uint64())
+			}
+			binary.BigEndian.PutUint64(value, uint64(n))
+			for k := range keys {
+				if err := tx.Set(fmt.Appendf(nil, "key%02d", k), value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		checkLogs(t, dir)
+	}
+	at := func(tx backend.Tx) (n uint64, err error) {
+		seen := 0
+		err = tx.Scan(nil, nil, func(_, v []byte) error {
+			seen++
+			if m := binary.BigEndian.Uint64(v); seen > 1 && m != n {
+				return fmt.Errorf("rounds %d and %d in one state", n, m)
+			} else {
+				n = m
+			}
+			return nil
+		})
+		if err == nil && seen != keys {
+			err = fmt.Errorf("%d keys, want %d", seen, keys)
+		}
+		return n, err
+	}
+	round(1)
+	release, opened := make(chan struct{}), make(chan struct{})
+	var stop atomic.Bool
+	var views sync.WaitGroup
+	views.Go(func() {
+		if err := s.View(ctx, func(tx backend.Tx) error {
+			close(opened)
+			<-release
+			n, err := at(tx)
+			if err == nil && n != 1 {
+				err = fmt.Errorf("the View of round 1 shows round %d", n)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	views.Go(func() {
+		for last := uint64(0); !stop.Load(); {
+			if err := s.View(ctx, func(tx backend.Tx) error {
+				n, err := at(tx)
+				if n < last {
+					err = fmt.Errorf("round %d after round %d", n, last)
+				}
+				last = n
+				return err
+			}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	<-opened
+	for n := 2; n <= rounds; n++ {
+		if n == rounds/2 {
+			close(release)
+		}
+		round(n)
+	}
+	stop.Store(true)
+	views.Wait()
+	n, err := s.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 90 MB were written; two logs and their memory tables are 96 MiB of it.
+	if limit := int64(190 << 20); n > limit || n < keys*size {
+		t.Errorf("Size = %d MiB, want at most %d", n>>20, limit>>20)
+	}
+	closeStore(t, s)
+	closeStore(t, open(t, dir))
+}
+
+// checkLogs checks that Badger's logs have their blocks before they are written.
+func checkLogs(t *testing.T, dir string) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil || len(logs) < 2 {
+		t.Fatalf("logs: %q, %v, want one in use and the next", logs, err)
+	}
+	for _, name := range logs[len(logs)-2:] { // those before may be on their way out
+		var st unix.Stat_t
+		if err := unix.Stat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.Blocks*512 < 32<<20 && canAllocate(t, dir) {
+			t.Errorf("%s has %d KiB allocated, want 32 MiB", name, st.Blocks/2)
+		}
+	}
+}
+
+func canAllocate(t *testing.T, dir string) bool {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 4096) == nil
+}
+
+// TestViewsDoNotWaitForUpdates reads while an Update is in its function.
+func TestViewsDoNotWaitForUpdates(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	set(t, s, "a", "1")
+	if _, err := s.Update(ctx, func(tx backend.Tx) error {
+		if err := tx.Set([]byte("a"), []byte("2")); err != nil {
+			return err
+		}
+		read := make(chan error, 1)
+		go func() {
+			read <- s.View(ctx, func(tx backend.Tx) error {
+				if v, err := tx.Get([]byte("a")); err != nil || string(v) != "1" {
+					return fmt.Errorf("a = %q, %v", v, err)
+				}
+				return nil
+			})
+		}()
+		select {
+		case err := <-read:
+			return err
+		case <-time.After(10 * time.Second):
+			return fmt.Errorf("a View waits for an Update")
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFailedCommit(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	s, err := badger.Open(ctx, badger.Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "a", "1")
+	if err := badger.FailCommits(s); err != nil {
+		t.Fatal(err)
+	}
+	update := func() error {
+		_, err := s.Update(ctx, func(tx backend.Tx) error { return tx.Set([]byte("a"), []byte("2")) })
+		return err
+	}
+	if err := update(); err == nil {
+		t.Fatal("a failed commit: no error")
+	}
+	for range 2 {
+		if err := update(); backend.KindOf(err) != backend.IO || !strings.Contains(err.Error(), "restart") {
+			t.Errorf("an Update after a failed commit: %v", err)
+		}
+	}
+	if got := s.LastLSN(); got != 1 {
+		t.Errorf("LastLSN = %d, want 1", got)
+	}
+	if err := s.Close(); backend.KindOf(err) != backend.IO {
+		t.Errorf("Close after a failed commit: %v, want IO", err)
+	}
+	if !strings.Contains(log.String(), "no more are accepted") {
+		t.Errorf("the log does not tell: %s", log.String())
+	}
+	clone := t.TempDir()
+	copyDir(t, dir, clone)
+	s = open(t, clone)
+	defer closeStore(t, s)
+	if v, err := get(t, s, "a"); v != "1" || err != nil {
+		t.Errorf("after a restart a = %q, %v", v, err)
+	}
+}
+
+// TestSizeAndLSN checks what status shows.
+func TestSizeAndLSN(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if s.LastLSN() != 0 {
+		t.Errorf("LastLSN of a new store = %d", s.LastLSN())
+	}
+	before, err := s.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lsn := set(t, s, "a", "1"); lsn != s.LastLSN() || lsn != 1 {
+		t.Errorf("LSN %d, LastLSN %d", lsn, s.LastLSN())
+	}
+	closeStore(t, s)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if s.LastLSN() != 1 {
+		t.Errorf("LastLSN after reopening = %d, want 1", s.LastLSN())
+	}
+	after, err := s.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before <= 0 || after <= 0 || after > 200<<20 {
+		t.Errorf("Size: %d, then %d", before, after)
+	}
+}
+
+// TestTransactionsEnd uses a transaction after its function returned.
+func TestTransactionsEnd(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer closeStore(t, s)
+	var kept backend.Tx
+	keep := func(tx backend.Tx) error { kept = tx; return nil }
+	if err := s.View(ctx, keep); err != nil {
+		t.Fatal(err)
+	}
+	view := kept
+	if _, err := s.Update(ctx, keep); err != nil {
+		t.Fatal(err)
+	}
+	for _, tx := range []backend.Tx{view, kept} {
+		_, err := tx.Get([]byte("a"))
+		for _, err := range []error{
+			err, tx.Set([]byte("a"), nil), tx.Delete([]byte("a")),
+			tx.Scan(nil, nil, func(_, _ []byte) error { return nil }),
+		} {
+			if backend.KindOf(orTest(err)) != backend.Invalid {
+				t.Errorf("after the end: %v, want Invalid", err)
+			}
+		}
+	}
+}
+
+func orTest(err error) error {
+	if err == nil {
+		return errTest
+	}
+	return err
+}
+
+// TestPanicInAFunction leaves nothing locked.
+func TestPanicInAFunction(t *testing.T) {
+	s := open(t, t.TempDir())
+	set(t, s, "a", "1")
+	for _, call := range []func(context.Context, func(backend.Tx) error) error{
+		s.View, func(ctx context.Context, fn func(backend.Tx) error) error { _, err := s.Update(ctx, fn); return err },
+	} {
+		func() {
+			defer func() {
+				if r := recover(); r != "mine" {
+					t.Errorf("recovered %v", r)
+				}
+			}()
+			_ = call(ctx, func(tx backend.Tx) error {
+				return tx.Scan(nil, nil, func(_, _ []byte) error { panic("mine") })
+			})
+		}()
+	}
+	if lsn := set(t, s, "a", "2"); lsn != 2 {
+		t.Errorf("LSN %d after panics, want 2", lsn)
+	}
+	closeStore(t, s)
+}
