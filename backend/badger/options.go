@@ -17,13 +17,13 @@ type Options struct {
 	// accepted. 0: 64 MiB; negative: none, and a full disk may end the process.
 	Reserve int64
 	// VerifyBytes is how many bytes of tables Open checks before it returns; the
-	// rest is checked in the background. 0: 256 MiB; negative: nothing before.
+	// rest is checked in the background. 0: 64 MiB; negative: nothing before.
 	VerifyBytes int64
 }
 
 const (
 	defaultReserve     = 64 << 20
-	defaultVerifyBytes = 256 << 20
+	defaultVerifyBytes = 64 << 20
 )
 
 func (o Options) withDefaults() Options {

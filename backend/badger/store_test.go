@@ -20,81 +20,61 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The rounds of TestOldVersionsGo: each sets all keys to one value of its own.
+const roundKeys, rounds, roundSize = 16, 96, 60 << 10
+
+func setRound(tx backend.Tx, n int) error {
+	r := rand.New(rand.NewPCG(uint64(n), 1))
+	value := make([]byte, roundSize)
+	for i := 0; i < roundSize; i += 8 {
+		binary.LittleEndian.PutUint64(value[i:], r.Uint64())
+	}
+	binary.BigEndian.PutUint64(value, uint64(n))
+	for k := range roundKeys {
+		if err := tx.Set(fmt.Appendf(nil, "key%02d", k), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roundOf gives the round whose state tx shows.
+func roundOf(tx backend.Tx) (n uint64, err error) {
+	seen := 0
+	err = tx.Scan(nil, nil, func(_, v []byte) error {
+		seen++
+		m := binary.BigEndian.Uint64(v)
+		if seen > 1 && m != n {
+			return fmt.Errorf("rounds %d and %d in one state", n, m)
+		}
+		n = m
+		return nil
+	})
+	if err == nil && seen != roundKeys {
+		err = fmt.Errorf("%d keys, want %d", seen, roundKeys)
+	}
+	return n, err
+}
+
 // TestOldVersionsGo overwrites the same keys again and again beside readers: the
 // disk use stays bounded, a View that is open all the time keeps its state, and
 // nothing is wrong after compactions. Every log must have had its blocks.
 func TestOldVersionsGo(t *testing.T) {
-	const keys, rounds, size = 16, 96, 60 << 10
 	dir := t.TempDir()
 	s := open(t, dir)
 	round := func(n int) {
 		t.Helper()
-		r := rand.New(rand.NewPCG(uint64(n), 1))
-		if _, err := s.Update(ctx, func(tx backend.Tx) error {
-			value := make([]byte, size)
-			for i := 0; i < size; i += 8 {
-				binary.LittleEndian.PutUint64(value[i:min(i+8, size)], r.Uint64())
-			}
-			binary.BigEndian.PutUint64(value, uint64(n))
-			for k := range keys {
-				if err := tx.Set(fmt.Appendf(nil, "key%02d", k), value); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
+		if _, err := s.Update(ctx, func(tx backend.Tx) error { return setRound(tx, n) }); err != nil {
 			t.Fatal(err)
 		}
 		checkLogs(t, dir)
 	}
-	at := func(tx backend.Tx) (n uint64, err error) {
-		seen := 0
-		err = tx.Scan(nil, nil, func(_, v []byte) error {
-			seen++
-			if m := binary.BigEndian.Uint64(v); seen > 1 && m != n {
-				return fmt.Errorf("rounds %d and %d in one state", n, m)
-			} else {
-				n = m
-			}
-			return nil
-		})
-		if err == nil && seen != keys {
-			err = fmt.Errorf("%d keys, want %d", seen, keys)
-		}
-		return n, err
-	}
 	round(1)
-	release, opened := make(chan struct{}), make(chan struct{})
+	opened, release := make(chan struct{}), make(chan struct{})
 	var stop atomic.Bool
 	var views sync.WaitGroup
-	views.Go(func() {
-		if err := s.View(ctx, func(tx backend.Tx) error {
-			close(opened)
-			<-release
-			n, err := at(tx)
-			if err == nil && n != 1 {
-				err = fmt.Errorf("the View of round 1 shows round %d", n)
-			}
-			return err
-		}); err != nil {
-			t.Error(err)
-		}
-	})
-	views.Go(func() {
-		for last := uint64(0); !stop.Load(); {
-			if err := s.View(ctx, func(tx backend.Tx) error {
-				n, err := at(tx)
-				if n < last {
-					err = fmt.Errorf("round %d after round %d", n, last)
-				}
-				last = n
-				return err
-			}); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
+	views.Go(func() { longView(t, s, opened, release) })
+	views.Go(func() { manyViews(t, s, &stop) })
 	<-opened
 	for n := 2; n <= rounds; n++ {
 		if n == rounds/2 {
@@ -108,12 +88,44 @@ func TestOldVersionsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 90 MB were written; two logs and their memory tables are 96 MiB of it.
-	if limit := int64(190 << 20); n > limit || n < keys*size {
+	// 90 MiB were written; two logs and what memory is full of take 96 at least.
+	if limit := int64(190 << 20); n > limit || n < roundKeys*roundSize {
 		t.Errorf("Size = %d MiB, want at most %d", n>>20, limit>>20)
 	}
 	closeStore(t, s)
 	closeStore(t, open(t, dir))
+}
+
+// longView opens a View in round 1 that still shows it when it is released.
+func longView(t *testing.T, s *badger.Store, opened, release chan struct{}) {
+	if err := s.View(ctx, func(tx backend.Tx) error {
+		close(opened)
+		<-release
+		n, err := roundOf(tx)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("the View of round 1 shows round %d", n)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// manyViews opens Views until stop: rounds never go back.
+func manyViews(t *testing.T, s *badger.Store, stop *atomic.Bool) {
+	for last := uint64(0); !stop.Load(); {
+		if err := s.View(ctx, func(tx backend.Tx) error {
+			n, err := roundOf(tx)
+			if n < last {
+				err = fmt.Errorf("round %d after round %d", n, last)
+			}
+			last = n
+			return err
+		}); err != nil {
+			t.Error(err)
+			return
+		}
+	}
 }
 
 // checkLogs checks that Badger's logs have their blocks before they are written.
