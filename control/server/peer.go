@@ -18,6 +18,10 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if err != nil {
 		return ctx
 	}
+	return withCred(ctx, cred)
+}
+
+func withCred(ctx context.Context, cred *unix.Ucred) context.Context {
 	return context.WithValue(ctx, peerKey{}, cred)
 }
 

@@ -59,7 +59,7 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	_, err = s.Mounts.Mount(r.Context(), m)
 	s.mounting.Unlock()
 	if err != nil {
-		_ = os.Remove(dir)
+		removeRunDir(dir)
 		return err
 	}
 	held := &run{agent: a.Key, stop: make(chan struct{}), gone: make(chan struct{}), mount: control.Mount{
@@ -92,21 +92,29 @@ func (s *Server) hide() []string {
 
 // dropRun takes a run's mount away.
 func (s *Server) dropRun(ctx context.Context, r *run) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	s.mounting.Lock()
 	err := s.Mounts.Unmount(ctx, r.mount.Dir, true)
-	s.mounting.Unlock()
 	if err == nil {
-		err = os.Remove(r.mount.Dir)
+		removeRunDir(r.mount.Dir)
 	}
+	s.mounting.Unlock()
 	if err != nil {
 		s.Log.Error("run's mount did not go", "id", r.mount.ID, "dir", r.mount.Dir, "err", err)
 	}
-	_ = os.Remove(filepath.Dir(r.mount.Dir)) // the uid's own, if this was its last run
 	s.mu.Lock()
 	delete(s.runs, r.mount.ID)
 	s.mu.Unlock()
 	close(r.gone)
 	s.Log.Info("run ended", "agent", r.agent, "id", r.mount.ID)
+}
+
+// removeRunDir removes a run's mountpoint, and the directory of its uid if that
+// was its last. Both are empty.
+func removeRunDir(dir string) {
+	_ = os.Remove(dir)
+	_ = os.Remove(filepath.Dir(dir))
 }
 
 func (s *Server) endRun(w http.ResponseWriter, r *http.Request) error {
@@ -203,10 +211,7 @@ func (s *Server) ClearRuns() error {
 		if err := s.Mounts.Clear(d); err != nil {
 			return err
 		}
-		if err := os.Remove(d); err != nil {
-			return err
-		}
-		_ = os.Remove(filepath.Dir(d))
+		removeRunDir(d)
 	}
 	return nil
 }

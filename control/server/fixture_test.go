@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/mem"
+	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy"
+	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/workspace"
+)
+
+// mounts is a Mounter that remembers what it is told.
+type mounts struct {
+	mu   sync.Mutex
+	up   map[string]Mounting
+	busy map[string]bool
+	fail error // of the next Mount
+}
+
+func (m *mounts) Mount(_ context.Context, s Mounting) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return "", m.fail
+	}
+	if _, taken := m.up[s.Dir]; taken {
+		return "", backend.Busy
+	}
+	m.up[s.Dir] = s
+	return s.Dir, nil
+}
+
+func (m *mounts) Unmount(_ context.Context, dir string, force bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, there := m.up[dir]; !there {
+		return backend.NotFound
+	}
+	if m.busy[dir] && !force {
+		return backend.Busy
+	}
+	delete(m.up, dir)
+	return nil
+}
+
+func (m *mounts) Clear(string) error { return nil }
+
+func (m *mounts) Mounted() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for dir := range m.up {
+		out = append(out, dir)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *mounts) Requests() map[string]uint64 { return map[string]uint64{"LOOKUP": 3} }
+
+// fixture is a server on a socket, over a store in memory.
+type fixture struct {
+	t      *testing.T
+	store  *mem.Store
+	space  *view.Space
+	server *Server
+	mounts *mounts
+	client *control.Client
+	http   *http.Client
+	socket string
+}
+
+func newFixture(t *testing.T) *fixture { return newFixtureOn(t, mem.New(mem.Options{})) }
+
+func newFixtureOn(t *testing.T, s *mem.Store) *fixture {
+	t.Helper()
+	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := policy.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := view.New(tr, e, nil)
+	reg, err := workspace.Open(t.Context(), workspace.Options{Store: s, Space: space})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "srv") // short: a socket's path is
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	f := &fixture{t: t, store: s, space: space, mounts: &mounts{up: map[string]Mounting{}, busy: map[string]bool{}},
+		socket: filepath.Join(dir, "admin.sock")}
+	f.server = New(Options{Registry: reg, Space: space, Mounts: f.mounts, Daemon: Daemon{
+		Version: "test", Store: "/store", Socket: f.socket, Runtime: dir, UID: os.Geteuid(),
+		Disk: func() (uint64, uint64) { return 1, 2 }, Volumes: func() int { return len(tr.Volumes()) },
+		Notes: func() []string { return nil },
+		Check: func(ctx context.Context, report func(control.Problem)) error {
+			return tr.Check(ctx, tree.CheckOptions{Content: true}, func(p tree.Problem) { report(control.Problem{Text: p.Text}) })
+		}}})
+	l, err := net.Listen("unix", f.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- f.server.Serve(l) }()
+	f.client = control.NewClient(f.socket, "")
+	f.http = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", f.socket)
+		}}}
+	t.Cleanup(func() {
+		f.client.Close()
+		f.http.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := f.server.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		_ = tr.Close()
+	})
+	return f
+}
+
+// send makes one raw request.
+func (f *fixture) send(method, path string, body io.Reader) (int, string, http.Header) {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), method, "http://warren"+path, body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	resp, err := f.http.Do(req)
+	if err != nil {
+		f.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(b)), resp.Header
+}
+
+func (f *fixture) soul(key string) {
+	f.t.Helper()
+	if _, err := f.client.AddAgent(f.t.Context(), control.AgentSpec{Key: key}); err != nil {
+		f.t.Fatal(err)
+	}
+}

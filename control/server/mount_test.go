@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+func TestMountsAreForTheCallerAndRecorded(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	ctx := t.Context()
+	m, err := f.client.Mount(ctx, control.MountSpec{Agent: "a", Dir: "/m"})
+	if err != nil || m.UID != uint32(os.Geteuid()) || m.GID != uint32(os.Getegid()) || m.Root != "/" || m.Access != "rw" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	uid, gid := uint32(7), uint32(8)
+	if _, err := f.client.Mount(ctx, control.MountSpec{Agent: "a", Dir: "/n", Access: "ro", UID: &uid, GID: &gid, AllowOther: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := f.mounts.up["/n"]
+	if got.View.UID != 7 || got.View.GID != 8 || got.View.Access != view.ReadOnly || !got.AllowOther {
+		t.Errorf("%+v", got)
+	}
+	// A failure is told and not recorded.
+	f.mounts.fail = backend.NotEmpty
+	if _, err := f.client.Mount(ctx, control.MountSpec{Agent: "a", Dir: "/o"}); control.KindOf(err) != control.KindConflict {
+		t.Errorf("%v", err)
+	}
+	f.mounts.fail = nil
+	if ms, _ := f.client.Mounts(ctx); len(ms) != 2 {
+		t.Errorf("%+v", ms)
+	}
+
+	// The next daemon mounts them again; what does not come back says why.
+	g := newFixtureOn(t, f.store.Reopen())
+	g.mounts.up["/n"] = Mounting{}
+	g.server.Restore(ctx)
+	if got := g.mounts.up["/m"]; got.View.Agent != "a" {
+		t.Errorf("after a restart: %+v", g.mounts.up)
+	}
+	ms, err := g.client.Mounts(ctx)
+	if err != nil || len(ms) != 2 || ms[0].State != "up" || ms[1].State != "busy" {
+		t.Errorf("after a restart: %+v, %v", ms, err)
+	}
+	g.mounts.busy["/m"] = true
+	if err := g.client.Unmount(ctx, "/m", false); control.KindOf(err) != control.KindConflict {
+		t.Errorf("a busy mount: %v", err)
+	}
+	if err := g.client.Unmount(ctx, "/m", true); err != nil {
+		t.Error(err)
+	}
+	if err := g.client.RemoveAgent(ctx, "a"); err != nil {
+		t.Error(err)
+	}
+	if up := g.mounts.Mounted(); len(up) != 0 {
+		t.Errorf("mounts of a removed agent: %v", up)
+	}
+}
+
+// eventually waits for what another goroutine does.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func startRun(t *testing.T, f *fixture, ctx context.Context) *control.Hold {
+	t.Helper()
+	uid := uint32(4321)
+	spec := control.RunSpec{Agent: "a", UID: &uid}
+	if os.Geteuid() != 0 {
+		spec.UID = nil
+	}
+	h, err := f.client.StartRun(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestARunLivesAsLongAsItIsHeld: however the holder goes, the mount goes.
+func TestARunLivesAsLongAsItIsHeld(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	nothing := func() bool {
+		left, _ := filepath.Glob(filepath.Join(f.server.Daemon.Runtime, "runs", "*"))
+		return len(f.mounts.Mounted()) == 0 && len(left) == 0
+	}
+	for name, end := range map[string]func(*control.Hold, context.CancelFunc){
+		"ended":     func(h *control.Hold, _ context.CancelFunc) { _ = f.client.EndRun(t.Context(), h.Run.ID) },
+		"hung up":   func(h *control.Hold, _ context.CancelFunc) { h.Close() },
+		"cancelled": func(_ *control.Hold, cancel context.CancelFunc) { cancel() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		h := startRun(t, f, ctx)
+		if len(f.mounts.Mounted()) != 1 || h.Run.Agent.Key != "a" || h.Run.Dir != f.mounts.Mounted()[0] {
+			t.Fatalf("%s: %+v, mounted %v", name, h.Run, f.mounts.Mounted())
+		}
+		fi, err := os.Stat(filepath.Dir(h.Run.Dir))
+		if err != nil || fi.Mode().Perm() != 0o700 {
+			t.Errorf("%s: the directory above: %v, %v", name, fi.Mode(), err)
+		}
+		if ms, err := f.client.Mounts(t.Context()); err != nil || len(ms) != 1 || !ms[0].Run {
+			t.Errorf("%s: %+v, %v", name, ms, err)
+		}
+		end(h, cancel)
+		if name == "ended" && !nothing() {
+			t.Error("ended: the mount is still there when EndRun returns")
+		}
+		eventually(t, name, nothing)
+		h.Gone()
+		cancel()
+		h.Close()
+	}
+	if err := f.client.EndRun(t.Context(), "nosuch"); err != nil {
+		t.Errorf("ending a run that is gone: %v", err)
+	}
+	if ms := f.server.Registry.Mounts(); len(ms) != 0 {
+		t.Errorf("runs were recorded: %v", ms)
+	}
+}
+
+func TestRemovingAnAgentEndsItsRuns(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	h := startRun(t, f, t.Context())
+	defer h.Close()
+	if err := f.client.RemoveAgent(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	h.Gone() // returns: the daemon ended it
+	if up := f.mounts.Mounted(); len(up) != 0 {
+		t.Errorf("still mounted: %v", up)
+	}
+}
+
+func TestARunThatCannotBeMountedLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	f.mounts.fail = errors.New("boom")
+	uid := uint32(os.Geteuid())
+	if uid == 0 {
+		uid = 4321
+	}
+	if _, err := f.client.StartRun(t.Context(), control.RunSpec{Agent: "a", UID: &uid}); control.KindOf(err) != control.KindFailed {
+		t.Errorf("%v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(f.server.Daemon.Runtime, "runs", "*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
