@@ -304,28 +304,28 @@ func (s *Space) orphanZone(node backend.NodeID) policy.Zone {
 	return policy.ZoneHomeFixed
 }
 
-// memo is what is kept with a cached inode: bit 0 set, 3 bits of zone, the
-// deny-list's word, 30 bits of the directory generation, 29 of the epoch.
+// memo is what is kept with a cached inode: bit 0 set, 4 bits of zone, the
+// deny-list's word, 29 bits of the directory generation, 29 of the epoch.
 type memo uint64
 
 const (
-	memoMoved = 30
+	memoMoved = 29
 	memoEpoch = 29
 )
 
 func newMemo(z policy.Zone, denied bool) memo {
 	m := memo(1) | memo(z)<<1
 	if denied {
-		m |= 1 << 4
+		m |= 1 << 5
 	}
 	return m
 }
 
-func (m memo) zone() policy.Zone { return policy.Zone(m >> 1 & 7) }
-func (m memo) denied() bool      { return m&(1<<4) != 0 }
+func (m memo) zone() policy.Zone { return policy.Zone(m >> 1 & 15) }
+func (m memo) denied() bool      { return m&(1<<5) != 0 }
 
 func (m memo) stamp(epoch, moved uint64) memo {
-	return m&31 | memo(moved&(1<<memoMoved-1))<<5 | memo(epoch&(1<<memoEpoch-1))<<(5+memoMoved)
+	return m&63 | memo(moved&(1<<memoMoved-1))<<6 | memo(epoch&(1<<memoEpoch-1))<<(6+memoMoved)
 }
 
 func (m memo) valid(epoch, moved uint64) bool { return m&1 != 0 && m == m.stamp(epoch, moved) }
