@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # One package's tests may take this long before go test ends them.
-TIMEOUT  ?= 12m
+TIMEOUT  ?= 20m
 # make fuzz: how long each fuzz target runs.
 FUZZTIME ?= 20s
 # Which packages; make test PKG=./backend/...
