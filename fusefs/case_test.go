@@ -193,4 +193,3 @@ P
 done`)
 	s.want(out, "ok 160 160\nok 160 160")
 }
-

@@ -57,6 +57,7 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 	if err != nil {
 		return 0, f.status("write", err)
 	}
+	f.killed(&r, node)
 	if in.WriteFlags&fuse.WRITE_CACHE == 0 { // not the write-back of a map
 		f.wrote(h, in.Offset, &res)
 	}

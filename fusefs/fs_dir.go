@@ -20,7 +20,7 @@ func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 		return f.status("opendir", err)
 	}
 	out.OpenFlags = fuse.FOPEN_CACHE_DIR
-	if !f.kern.takeStale(node) {
+	if !f.kern.take(node, markStale) {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	}
 	out.Fh = f.handles.add(h)

@@ -32,8 +32,20 @@ func (f *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 	if _, err := f.view.Open(&r, node, openFlags(in.Flags)); err != nil {
 		return f.status("open", err)
 	}
+	if in.Flags&syscall.O_TRUNC != 0 {
+		f.kern.settled(node)
+		f.killed(&r, node)
+	}
 	f.opened(node, in.Flags, false, out)
 	return fuse.OK
+}
+
+// killed follows up on a request that cleared set-id bits: the kernel goes on
+// showing them until it asks for another attribute.
+func (f *fileSystem) killed(r *view.Request, node nodeID) {
+	if r.KillPriv && f.kern.take(node, markSetID) {
+		f.kern.dev.invalInode(f.kern.wire(node), -1, 0)
+	}
 }
 
 // opened makes the handle of a file that the view has let open, and decides how
@@ -60,7 +72,7 @@ func (f *fileSystem) opened(node nodeID, flags uint32, created bool, out *fuse.O
 		h.lazy = true
 		out.OpenFlags |= fuse.FOPEN_NOFLUSH
 	}
-	if f.kern.takeStale(node) {
+	if f.kern.take(node, markStale) {
 		f.kern.dev.invalInode(f.kern.wire(node), -1, 0)
 	} else {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE

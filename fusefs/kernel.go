@@ -61,6 +61,7 @@ const (
 	markListing                   // its listing
 	markStale                     // pages may have been missed: next OPEN drops them
 	markBlind                     // attributes went out that the kernel takes unasked
+	markSetID                     // its mode, as answered last, has set-id bits
 )
 
 // absent are the negative names of one directory that may be cached.
@@ -114,6 +115,7 @@ func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 	n.seq++
 	n.at = now
 	n.marks |= markEntry | markAttr
+	n.marks.setID(a)
 	k.nodes[a.Node] = n
 	if d := k.dirs[parent]; d != nil && !d.any {
 		delete(d.names, name)
@@ -145,7 +147,23 @@ func (k *kernel) Negative(parent backend.NodeID, name string) {
 }
 
 // Attr implements view.Observer.
-func (k *kernel) Attr(a *backend.Attr) { k.arm(a.Node, markAttr) }
+func (k *kernel) Attr(a *backend.Attr) {
+	k.mu.Lock()
+	if n, ok := k.nodes[a.Node]; ok {
+		n.seq++
+		n.marks |= markAttr
+		n.marks.setID(a)
+		k.nodes[a.Node] = n
+	}
+	k.mu.Unlock()
+}
+
+func (m *marks) setID(a *backend.Attr) {
+	*m &^= markSetID
+	if a.Mode&0o6000 != 0 {
+		*m |= markSetID
+	}
+}
 
 // Listing implements view.Observer.
 func (k *kernel) Listing(dir backend.NodeID) { k.arm(dir, markListing) }
@@ -234,16 +252,15 @@ func (k *kernel) holds(node backend.NodeID) bool {
 	return ok
 }
 
-// takeStale tells whether pages of node may have been missed, and takes note
-// that this has been seen to.
-func (k *kernel) takeStale(node backend.NodeID) bool {
+// take tells whether node has mark m, and clears it.
+func (k *kernel) take(node backend.NodeID, m marks) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := k.nodes[node]
-	if n.marks&markStale == 0 {
+	if n.marks&m == 0 {
 		return false
 	}
-	n.marks &^= markStale
+	n.marks &^= m
 	k.nodes[node] = n
 	return true
 }

@@ -1,0 +1,177 @@
+package filelock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+func own(m, id uint64) Owner { return Owner{Mount: m, ID: id} }
+
+func lk(o Owner, start, end uint64, write bool) Lock {
+	return Lock{Owner: o, Start: start, End: end, Write: write, Handle: o.ID}
+}
+
+func expect(t *testing.T, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) && err != kind {
+		t.Fatalf("got %v, want %v", err, kind)
+	}
+}
+
+func TestSharedAndExclusive(t *testing.T) {
+	tb := NewTable()
+	a, b := own(1, 1), own(2, 1)
+	expect(t, tb.Set(9, lk(a, 0, 9, false), nil), nil)
+	expect(t, tb.Set(9, lk(b, 5, 20, false), nil), nil)
+	expect(t, tb.Set(9, lk(b, 5, 5, true), nil), backend.WouldBlock)
+	expect(t, tb.Set(9, lk(b, 10, 20, true), nil), nil)
+	expect(t, tb.Set(8, lk(b, 0, MaxEnd, true), nil), nil)
+	if _, ok := tb.Test(9, lk(a, 8, 9, true)); !ok {
+		t.Error("no lock in the way of a write lock on 8-9")
+	}
+	tb.Unlock(9, a, 0, MaxEnd)
+	tb.Unlock(9, b, 0, MaxEnd)
+	tb.ReleaseMount(2)
+	if !tb.Empty() {
+		t.Error("locks left")
+	}
+}
+
+func TestReleaseByHandle(t *testing.T) {
+	tb := NewTable()
+	l := lk(own(1, 1), 0, MaxEnd, true)
+	l.Handle = 7
+	expect(t, tb.Set(1, l, nil), nil)
+	tb.ReleaseHandle(1, 2, 7) // another mount's handle of that number
+	expect(t, tb.Set(1, lk(own(2, 2), 0, 0, false), nil), backend.WouldBlock)
+	tb.ReleaseHandle(1, 1, 7)
+	expect(t, tb.Set(1, lk(own(2, 2), 0, 0, false), nil), nil)
+}
+
+func TestWaitAndInterrupt(t *testing.T) {
+	tb := NewTable()
+	a, b, c := own(1, 1), own(1, 2), own(1, 3)
+	expect(t, tb.Set(1, lk(a, 0, MaxEnd, true), nil), nil)
+	got, cancel := make(chan error, 2), make(chan struct{})
+	go func() { got <- tb.Set(1, lk(b, 0, 0, true), cancel) }()
+	time.Sleep(20 * time.Millisecond)
+	close(cancel)
+	expect(t, <-got, backend.Interrupted)
+	go func() { got <- tb.Set(1, lk(c, 0, 0, true), make(chan struct{})) }()
+	time.Sleep(20 * time.Millisecond)
+	tb.Unlock(1, a, 0, MaxEnd)
+	expect(t, <-got, nil)
+	tb.ReleaseMount(1)
+	if !tb.Empty() {
+		t.Error("locks left")
+	}
+}
+
+func TestDeadlock(t *testing.T) {
+	tb := NewTable()
+	a, b, c := own(1, 1), own(1, 2), own(1, 3)
+	for i, o := range []Owner{a, b, c} {
+		expect(t, tb.Set(1, lk(o, uint64(i), uint64(i), true), nil), nil)
+	}
+	forever := make(chan struct{})
+	got := make(chan error, 2)
+	go func() { got <- tb.Set(1, lk(a, 1, 1, true), forever) }()
+	go func() { got <- tb.Set(1, lk(b, 2, 2, true), forever) }()
+	time.Sleep(20 * time.Millisecond)
+	expect(t, tb.Set(1, lk(c, 0, 0, true), forever), backend.Deadlock)
+	tb.Unlock(1, c, 0, MaxEnd)
+	expect(t, <-got, nil)
+	tb.Unlock(1, b, 0, MaxEnd)
+	expect(t, <-got, nil)
+}
+
+func TestLazyLockIsWaitedFor(t *testing.T) {
+	tb := NewTable()
+	l := lk(own(1, 1), 0, MaxEnd, true)
+	l.Lazy = true
+	expect(t, tb.Set(1, l, nil), nil)
+	start := time.Now()
+	expect(t, tb.Set(1, lk(own(2, 1), 0, MaxEnd, true), nil), backend.WouldBlock)
+	if d := time.Since(start); d < Grace {
+		t.Errorf("gave up after %v", d)
+	}
+	go func() {
+		time.Sleep(Grace / 5)
+		tb.ReleaseHandle(1, 1, 1)
+	}()
+	expect(t, tb.Set(1, lk(own(2, 1), 0, MaxEnd, true), nil), nil)
+}
+
+// TestConvertGivesUpFirst: two that share and both want it for themselves, as
+// flock(2) lets one have it.
+func TestConvertGivesUpFirst(t *testing.T) {
+	tb := NewTable()
+	a, b := own(1, 1), own(1, 2)
+	expect(t, tb.Convert(1, lk(a, 0, MaxEnd, false), nil), nil)
+	expect(t, tb.Convert(1, lk(b, 0, MaxEnd, false), nil), nil)
+	got := make(chan error, 1)
+	go func() { got <- tb.Convert(1, lk(a, 0, MaxEnd, true), make(chan struct{})) }()
+	time.Sleep(20 * time.Millisecond)
+	expect(t, tb.Convert(1, lk(b, 0, MaxEnd, true), make(chan struct{})), nil)
+	tb.Unlock(1, b, 0, MaxEnd)
+	expect(t, <-got, nil)
+}
+
+// TestAgainstModel: random requests on 16 bytes, against an array of who holds
+// what.
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const size, owners = 16, 4
+		type cell [owners]int8 // 0 none, 1 read, 2 write
+		var model [size]cell
+		tb := NewTable()
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			o := rapid.IntRange(0, owners-1).Draw(t, "owner")
+			s := rapid.IntRange(0, size-1).Draw(t, "start")
+			e := rapid.IntRange(s, size-1).Draw(t, "end")
+			kind := int8(rapid.IntRange(0, 2).Draw(t, "kind"))
+			if kind == 0 {
+				tb.Unlock(1, own(0, uint64(o)), uint64(s), uint64(e))
+				for i := s; i <= e; i++ {
+					model[i][o] = 0
+				}
+				continue
+			}
+			free := true
+			for i := s; i <= e; i++ {
+				for other, held := range model[i] {
+					if other != o && held > 0 && (held == 2 || kind == 2) {
+						free = false
+					}
+				}
+			}
+			err := tb.Set(1, lk(own(0, uint64(o)), uint64(s), uint64(e), kind == 2), nil)
+			if (err == nil) != free {
+				t.Fatalf("set %d-%d kind %d by %d: %v, model says free %v", s, e, kind, o, err, free)
+			}
+			if free {
+				for i := s; i <= e; i++ {
+					model[i][o] = kind
+				}
+			}
+		}
+		held := false
+		for i := range model {
+			for o, k := range model[i] {
+				held = held || k > 0
+				_, blocked := tb.Test(1, lk(own(9, 9), uint64(i), uint64(i), true))
+				if k > 0 && !blocked {
+					t.Fatalf("byte %d of owner %d is not held", i, o)
+				}
+			}
+		}
+		if held == tb.Empty() {
+			t.Fatalf("empty %v, model %v", tb.Empty(), model)
+		}
+	})
+}
