@@ -20,7 +20,7 @@ type Stack struct {
 	Gaia string // mountpoint of the orchestrator's view
 	Soul string // mountpoint of the view of web_designer, a soul of user ada
 
-	bin    string // the program
+	bin    string // the program, under a name that tells its daemon from others on this machine
 	log    *os.File
 	env    []string
 	daemon *exec.Cmd
@@ -34,7 +34,7 @@ func New() (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{Dir: dir, Gaia: filepath.Join(dir, "gaia"), Soul: filepath.Join(dir, "soul"), bin: filepath.Join(dir, "bin", "warren")}
+	s := &Stack{Dir: dir, Gaia: filepath.Join(dir, "gaia"), Soul: filepath.Join(dir, "soul"), bin: filepath.Join(dir, "bin", "under-test")}
 	s.env = append(os.Environ(),
 		"WARREN_STORE="+filepath.Join(dir, "store"),
 		"WARREN_SOCKET="+filepath.Join(dir, "run", "admin", "admin.sock"),
@@ -77,7 +77,7 @@ func (s *Stack) build() error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return nil
+	return os.Symlink(filepath.Base(s.bin), filepath.Join(filepath.Dir(s.bin), "warren"))
 }
 
 // Start runs the daemon and returns when it answers.
