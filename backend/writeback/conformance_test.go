@@ -2,11 +2,13 @@ package writeback_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/backendtest"
+	"github.com/warrenfs/warren/backend/badger"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
 )
@@ -27,10 +29,7 @@ func open(t testing.TB, o writeback.Options) *writeback.Store {
 func TestConformanceMem(t *testing.T) {
 	backendtest.TestStore(t, func(t testing.TB) backendtest.Fixture {
 		driver := mem.New(mem.Options{})
-		o := writeback.Options{
-			Driver: driver, Dir: t.TempDir(), SyncAge: time.Millisecond, CommitAge: 2 * time.Millisecond,
-			CommitBytes: 1 << 16, MaxPending: 4 << 20, LogFileSize: 1 << 16,
-		}
+		o := busy(driver, t.TempDir())
 		return backendtest.Fixture{
 			Store: open(t, o),
 			Reopen: func(t testing.TB) backend.Store {
@@ -40,4 +39,61 @@ func TestConformanceMem(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestConformanceCrash runs the suite over a disk that can crash, by kill and
+// by power cut.
+func TestConformanceCrash(t *testing.T) {
+	backendtest.TestStore(t, func(t testing.TB) backendtest.Fixture {
+		driver, d := mem.New(mem.Options{}), newDisk()
+		o := busy(driver, "")
+		o.FS = d
+		r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		return backendtest.Fixture{
+			Store: open(t, o),
+			Reopen: func(t testing.TB) backend.Store {
+				driver = driver.Reopen()
+				o.Driver = driver
+				return open(t, o)
+			},
+			Crash: func(t testing.TB) backend.Store {
+				after := busy(nil, "")
+				after.FS = d.powerCut(r, r.Float64())
+				after.Driver = driver.CrashRand(r)
+				return open(t, after)
+			},
+		}
+	})
+}
+
+// TestConformanceBadger runs the suite over Badger with the usual options.
+func TestConformanceBadger(t *testing.T) {
+	backendtest.TestStore(t, func(t testing.TB) backendtest.Fixture {
+		dir, log := t.TempDir(), t.TempDir()
+		reopen := func(t testing.TB) backend.Store {
+			return open(t, writeback.Options{Driver: openBadger(t, dir), Dir: log})
+		}
+		return backendtest.Fixture{Store: reopen(t), Reopen: reopen}
+	})
+}
+
+func openBadger(t testing.TB, dir string) *badger.Store {
+	t.Helper()
+	driver, err := openBadgerDir(dir)
+	if err != nil {
+		t.Fatalf("badger: %v", err)
+	}
+	return driver
+}
+
+func openBadgerDir(dir string) (*badger.Store, error) {
+	return badger.Open(context.Background(), badger.Options{Dir: dir})
+}
+
+// busy gives options with which everything happens all the time.
+func busy(driver backend.Store, dir string) writeback.Options {
+	return writeback.Options{
+		Driver: driver, Dir: dir, SyncAge: time.Millisecond, CommitAge: 2 * time.Millisecond,
+		CommitBytes: 1 << 16, MaxPending: 4 << 20, LogFileSize: 1 << 16,
+	}
 }

@@ -306,3 +306,52 @@ func TestCrashInsideAWrite(t *testing.T) {
 	}
 	t.Logf("%d crashes", w.checks)
 }
+
+// TestCrashAfterCrash kills the process again and again and lets the machine
+// live, so that what was never synced is in the page cache only, and cuts the
+// power at every call that recovery makes.
+func TestCrashAfterCrash(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	w, d, driver := newWorld(t), newDisk(), mem.New(mem.Options{})
+	var mu sync.Mutex // over pending and r in hooks
+	var pending []crash
+	for life := range 8 {
+		rc := rand.New(rand.NewPCG(seed, uint64(life)+10))
+		take := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			pending = append(pending, w.crashes(d, driver, rc, fmt.Sprintf("life %d, %s", life, what))...)
+		}
+		d.setHook(func(c call, done bool) error { take(fmt.Sprintf("%v, done %v", c, done)); return nil })
+		driver.SetHook(func(p mem.Point, n uint64) error { take(fmt.Sprintf("driver point %d", p)); return nil })
+		s, err := writeback.Open(ctx, options(d, driver))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.LastLSN(); got != w.done {
+			t.Fatalf("life %d: LSN %d after kill -9, want %d", life, got, w.done)
+		}
+		d.setHook(nil)
+		driver.SetHook(nil)
+		if st := s.Stats(); st.Durable != w.done {
+			t.Errorf("life %d: %d durable after Open, want %d", life, st.Durable, w.done)
+		}
+		w.acked = w.done
+		if err := w.run(ctx, s, r, 15); err != nil {
+			t.Fatal(err)
+		}
+		s.Kill()
+		driver = driver.Reopen()
+	}
+	for _, c := range pending {
+		w.check(c)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d crashes", w.checks)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/internal/txlimit"
@@ -50,10 +51,17 @@ func (t *tx) Get(key []byte) ([]byte, error) {
 	if hidden(key) {
 		return nil, backend.NotFound
 	}
+	return t.committed(key)
+}
+
+// committed looks key up in the driver. Drivers that map files ask in their
+// View that faults become panics, for that goroutine; this one may be another.
+func (t *tx) committed(key []byte) ([]byte, error) {
 	d, err := t.driver()
 	if err != nil {
 		return nil, err
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return d.Get(key)
 }
 
@@ -119,6 +127,7 @@ func (t *tx) Scan(start, end []byte, fn func(key, value []byte) error) error {
 	if err != nil {
 		return err
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in committed
 	m := merge{top: t.layer(start, end), fn: fn}
 	return m.end(d.Scan(start, end, m.below))
 }
@@ -132,6 +141,7 @@ func (t *tx) ScanKeys(start, end []byte, fn func(key []byte) error) error {
 	if err != nil {
 		return err
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in committed
 	m := merge{top: t.layer(start, end), fn: func(key, _ []byte) error { return fn(key) }}
 	return m.end(d.ScanKeys(start, end, func(key []byte) error { return m.below(key, nil) }))
 }
@@ -162,8 +172,13 @@ func (s *Store) openView(t *tx) error {
 			return err
 		}
 		s.mu.Lock()
-		s.views.use()
 		h = opened
+		if h.committed > high { // a commit came between; the committer reserved a view before
+			s.views.keep(opened, s.over.trimmed)
+			h = s.takeView(t.snap, low, high)
+		} else {
+			s.views.use()
+		}
 	}
 	if t.pinned {
 		t.pinned = false
@@ -171,9 +186,9 @@ func (s *Store) openView(t *tx) error {
 	}
 	t.view = h
 	s.mu.Unlock()
-	if h.committed < low || h.committed > high {
+	if h == nil || h.committed < low {
 		return &backend.Error{Op: "view", Kind: backend.IO,
-			Err: fmt.Errorf("the driver is at LSN %d where %d to %d fit: does something else write to it?", h.committed, low, high)}
+			Err: fmt.Errorf("no view of the driver at LSN %d to %d: does something else write to it?", low, high)}
 	}
 	return nil
 }
