@@ -51,8 +51,8 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 	h := &Hub{
 		space:  space,
 		log:    log,
-		posix:  filelock.NewTable(),
-		flock:  filelock.NewTable(),
+		posix:  filelock.NewTable(filelock.Grace),
+		flock:  filelock.NewTable(filelock.Grace),
 		mounts: make(map[string]*Mount),
 		busy:   make(map[string]bool),
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/fusefs/filelock"
 )
 
 func openRW(t *testing.T, path string) *os.File {
@@ -27,7 +29,8 @@ func ofd(f *os.File, typ int16, cmd int) error {
 // and gone with the descriptor or the mount.
 func TestFlockAcrossMounts(t *testing.T) {
 	s := newStack(t, memDriver)
-	s.watch(time.Minute)
+	s.watch(2 * time.Minute)
+	s.hub.flock = filelock.NewTable(5 * time.Second) // this machine may be busy
 	ma, mb := s.mounted("a", Config{}), s.mounted("b", Config{})
 	a, b := openRW(t, ma.Dir()+"/f"), openRW(t, mb.Dir()+"/f")
 	must(t, unix.Flock(int(a.Fd()), unix.LOCK_EX))

@@ -29,12 +29,14 @@ type Lock struct {
 // MaxEnd is the largest End.
 const MaxEnd = 1<<63 - 1
 
-// Grace is how long a request that does not wait is held back, when only Lazy
-// locks stand against it.
-const Grace = 5 * time.Millisecond
+// Grace is how long a request that does not wait should be held back when only
+// Lazy locks stand against it.
+const Grace = 20 * time.Millisecond
 
 // Table is a set of locks by node.
 type Table struct {
+	grace time.Duration
+
 	mu      sync.Mutex
 	nodes   map[backend.NodeID]*node
 	waiting map[Owner]want // what owners are blocked on, for deadlocks
@@ -51,9 +53,9 @@ type want struct {
 	lock Lock
 }
 
-// NewTable makes an empty table.
-func NewTable() *Table {
-	return &Table{nodes: make(map[backend.NodeID]*node), waiting: make(map[Owner]want)}
+// NewTable makes an empty table; grace is Grace but in tests.
+func NewTable(grace time.Duration) *Table {
+	return &Table{grace: grace, nodes: make(map[backend.NodeID]*node), waiting: make(map[Owner]want)}
 }
 
 func (l *Lock) overlaps(o *Lock) bool { return l.Start <= o.End && o.Start <= l.End }
@@ -77,8 +79,8 @@ func (t *Table) Test(n backend.NodeID, l Lock) (Lock, bool) {
 }
 
 // Set takes l, replacing what its owner holds of the range. If another lock
-// stands against it: with wait nil it fails with WouldBlock, after Grace if only
-// Lazy locks do; else it waits until it can have it, Interrupted when wait is
+// stands against it: with wait nil it fails with WouldBlock, after the
+// grace if only Lazy locks do; else it waits until it can have it, Interrupted when wait is
 // closed, Deadlock when it would wait for itself.
 func (t *Table) Set(n backend.NodeID, l Lock, wait <-chan struct{}) error {
 	return t.set(n, l, wait, false)
@@ -118,7 +120,7 @@ func (t *Table) set(n backend.NodeID, l Lock, wait <-chan struct{}, convert bool
 			return backend.WouldBlock
 		default:
 			if grace == nil {
-				grace = time.NewTimer(Grace)
+				grace = time.NewTimer(t.grace)
 				defer grace.Stop()
 			}
 			timeout = grace.C

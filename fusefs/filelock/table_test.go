@@ -24,7 +24,7 @@ func expect(t *testing.T, err, kind error) {
 }
 
 func TestSharedAndExclusive(t *testing.T) {
-	tb := NewTable()
+	tb := NewTable(Grace)
 	a, b := own(1, 1), own(2, 1)
 	expect(t, tb.Set(9, lk(a, 0, 9, false), nil), nil)
 	expect(t, tb.Set(9, lk(b, 5, 20, false), nil), nil)
@@ -43,7 +43,7 @@ func TestSharedAndExclusive(t *testing.T) {
 }
 
 func TestReleaseByHandle(t *testing.T) {
-	tb := NewTable()
+	tb := NewTable(Grace)
 	l := lk(own(1, 1), 0, MaxEnd, true)
 	l.Handle = 7
 	expect(t, tb.Set(1, l, nil), nil)
@@ -54,7 +54,7 @@ func TestReleaseByHandle(t *testing.T) {
 }
 
 func TestWaitAndInterrupt(t *testing.T) {
-	tb := NewTable()
+	tb := NewTable(Grace)
 	a, b, c := own(1, 1), own(1, 2), own(1, 3)
 	expect(t, tb.Set(1, lk(a, 0, MaxEnd, true), nil), nil)
 	got, cancel := make(chan error, 2), make(chan struct{})
@@ -73,7 +73,7 @@ func TestWaitAndInterrupt(t *testing.T) {
 }
 
 func TestDeadlock(t *testing.T) {
-	tb := NewTable()
+	tb := NewTable(Grace)
 	a, b, c := own(1, 1), own(1, 2), own(1, 3)
 	for i, o := range []Owner{a, b, c} {
 		expect(t, tb.Set(1, lk(o, uint64(i), uint64(i), true), nil), nil)
@@ -91,26 +91,26 @@ func TestDeadlock(t *testing.T) {
 }
 
 func TestLazyLockIsWaitedFor(t *testing.T) {
-	tb := NewTable()
+	const grace = 50 * time.Millisecond
+	tb := NewTable(grace)
 	l := lk(own(1, 1), 0, MaxEnd, true)
 	l.Lazy = true
 	expect(t, tb.Set(1, l, nil), nil)
 	start := time.Now()
 	expect(t, tb.Set(1, lk(own(2, 1), 0, MaxEnd, true), nil), backend.WouldBlock)
-	if d := time.Since(start); d < Grace {
+	if d := time.Since(start); d < grace {
 		t.Errorf("gave up after %v", d)
 	}
-	go func() {
-		time.Sleep(Grace / 5)
-		tb.ReleaseHandle(1, 1, 1)
-	}()
+	tb = NewTable(time.Minute)
+	expect(t, tb.Set(1, l, nil), nil)
+	time.AfterFunc(grace, func() { tb.ReleaseHandle(1, 1, 1) })
 	expect(t, tb.Set(1, lk(own(2, 1), 0, MaxEnd, true), nil), nil)
 }
 
 // TestConvertGivesUpFirst: two that share and both want it for themselves, as
 // flock(2) lets one have it.
 func TestConvertGivesUpFirst(t *testing.T) {
-	tb := NewTable()
+	tb := NewTable(Grace)
 	a, b := own(1, 1), own(1, 2)
 	expect(t, tb.Convert(1, lk(a, 0, MaxEnd, false), nil), nil)
 	expect(t, tb.Convert(1, lk(b, 0, MaxEnd, false), nil), nil)
@@ -129,7 +129,7 @@ func TestAgainstModel(t *testing.T) {
 		const size, owners = 16, 4
 		type cell [owners]int8 // 0 none, 1 read, 2 write
 		var model [size]cell
-		tb := NewTable()
+		tb := NewTable(Grace)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			o := rapid.IntRange(0, owners-1).Draw(t, "owner")
 			s := rapid.IntRange(0, size-1).Draw(t, "start")
