@@ -13,7 +13,7 @@ type found struct {
 	links   uint32 // back-links that were confirmed by an entry
 	entries uint64 // of a directory
 	parent  backend.Ino
-	xattrs  bool
+	xattrs  uint32
 	todo    bool
 	bytes   uint64
 	reached int8 // 0 unknown, 1 yes, -1 being looked at
@@ -176,9 +176,7 @@ func (v *volcheck) xattrs() error {
 			v.bad(v.rec.ID, ino, "xattr %q of an inode that does not exist", nameOf(key))
 			return nil
 		}
-		if n.rec.flags&flagXattrs == 0 {
-			v.bad(v.rec.ID, ino, "xattr %q of an inode that says it has none", nameOf(key))
-		}
+		n.xattrs += xattrRoom(nameOf(key))
 		if _, err := decodeXattr(v.rec.ID, ino, b); err != nil {
 			v.bad(v.rec.ID, ino, "xattr %q: %v", nameOf(key), err)
 		}
@@ -295,6 +293,9 @@ func (v *volcheck) judge() {
 		}
 		if n.bytes != n.rec.bytes {
 			v.bad(v.rec.ID, ino, "says %d content bytes, extents hold %d", n.rec.bytes, n.bytes)
+		}
+		if n.xattrs != n.rec.xattrs {
+			v.bad(v.rec.ID, ino, "says its xattr names take %d bytes, they take %d", n.rec.xattrs, n.xattrs)
 		}
 		if todo := n.rec.nlink == 0 || len(n.rec.extents.barriers) > 0; todo != n.todo {
 			v.bad(v.rec.ID, ino, "orphan or with void extents: %v; left to reclaim: %v", todo, n.todo)

@@ -9,7 +9,7 @@ import (
 
 func records() []record {
 	base := record{epoch: 3, mode: 0o4755, uid: backend.OwnerID, gid: 1000, nlink: 2, atime: 5, mtime: -7, ctime: 1 << 60, btime: 9,
-		createdBy: "gaia", modifiedBy: "soul", modifiedAt: 11, link: Link{Parent: 4, Name: "a\xff"}}
+		createdBy: "gaia", modifiedBy: "soul", modifiedAt: 11, link: Link{Parent: 4, Name: "a\xff"}, xattrs: 44}
 	dir, lnk, reg, dev := base, base, base, base
 	dir.typ, dir.entries = backend.TypeDir, 12
 	lnk.typ, lnk.target, lnk.size = backend.TypeSymlink, "../x", 4

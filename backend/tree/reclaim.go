@@ -186,7 +186,7 @@ func (tx *Txn) reap(n *inode) (more bool, err error) {
 			w.putInode(n.ino, &r)
 			return w.err
 		}
-		if r.flags&flagXattrs != 0 {
+		if r.xattrs > 0 {
 			if more, err = w.dropKeys(appendIno(nil, famXattr, w.v.id, n.ino), 64); err != nil || more {
 				return err
 			}

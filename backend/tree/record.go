@@ -11,7 +11,6 @@ const recordVersion = 1
 const (
 	flagDenied   = 1 << iota // a name of it was made under the deny-list (sticky)
 	flagLinkable             // O_TMPFILE: may be given its first name
-	flagXattrs               // has had an extended attribute
 )
 
 // record is the persistent state of one inode (docs/format.md, rule 7).
@@ -33,6 +32,7 @@ type record struct {
 	modifiedAt            backend.Time
 
 	link    Link     // the first name; the others have keys of their own
+	xattrs  uint32   // bytes of the names of its extended attributes, each with a NUL
 	entries uint64   // names in a directory
 	target  string   // of a symlink
 	extents extstate // of a regular file
@@ -94,6 +94,7 @@ func (r *record) encode(b []byte) []byte {
 	e.str(r.modifiedBy)
 	e.u(uint64(r.link.Parent))
 	e.str(r.link.Name)
+	e.u(uint64(r.xattrs))
 	switch r.typ {
 	case backend.TypeDir:
 		e.u(r.entries)
@@ -151,6 +152,7 @@ func decodeRecord(v backend.VolumeID, i backend.Ino, b []byte) (record, error) {
 	}
 	r.link.Parent = backend.Ino(d.u())
 	r.link.Name = d.str()
+	r.xattrs = uint32(d.u())
 	switch r.typ {
 	case backend.TypeDir:
 		r.entries = d.u()

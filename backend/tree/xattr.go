@@ -27,7 +27,7 @@ func (tx *Txn) GetXattr(ino backend.Ino, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.rec.flags&flagXattrs == 0 {
+	if n.rec.xattrs == 0 {
 		return nil, backend.NoData
 	}
 	var out []byte
@@ -59,7 +59,7 @@ func decodeXattr(v backend.VolumeID, ino backend.Ino, b []byte) ([]byte, error) 
 // ListXattr gives the names of ino's extended attributes, sorted.
 func (tx *Txn) ListXattr(ino backend.Ino) ([]string, error) {
 	n, err := tx.load(ino)
-	if err != nil || n.rec.flags&flagXattrs == 0 {
+	if err != nil || n.rec.xattrs == 0 {
 		return nil, err
 	}
 	var out []string
@@ -88,7 +88,7 @@ func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, repl
 	if len(value) > backend.MaxXattrVal {
 		return backend.TooBig
 	}
-	return tx.changeXattrs(ino, func(w *writer) error {
+	return tx.changeXattrs(ino, func(w *writer, r *record) error {
 		key := xattrKey(tx.v.id, ino, name)
 		_, err := w.kv.Get(key)
 		there := err == nil
@@ -101,11 +101,7 @@ func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, repl
 		case !there && replace:
 			return backend.NoData
 		case !there:
-			sum := len(name) + 1
-			if err := scanXattrs(w.kv, tx.v.id, ino, func(s string) { sum += len(s) + 1 }); err != nil {
-				return err
-			}
-			if sum > maxXattrList {
+			if r.xattrs += xattrRoom(name); r.xattrs > maxXattrList {
 				return backend.NoSpace
 			}
 		}
@@ -120,7 +116,7 @@ func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, repl
 
 // RemoveXattr removes an extended attribute. NoData if there is none.
 func (tx *Txn) RemoveXattr(ino backend.Ino, name string) error {
-	return tx.changeXattrs(ino, func(w *writer) error {
+	return tx.changeXattrs(ino, func(w *writer, r *record) error {
 		key := xattrKey(tx.v.id, ino, name)
 		if _, err := w.kv.Get(key); errors.Is(err, backend.NotFound) {
 			return backend.NoData
@@ -128,20 +124,25 @@ func (tx *Txn) RemoveXattr(ino backend.Ino, name string) error {
 			return err
 		}
 		w.delete(key)
+		r.xattrs -= min(r.xattrs, xattrRoom(name))
 		return w.err
 	})
 }
 
-func (tx *Txn) changeXattrs(ino backend.Ino, fn func(*writer) error) error {
+// xattrRoom is what name takes of the list of names.
+func xattrRoom(name string) uint32 { return uint32(len(name)) + 1 }
+
+func (tx *Txn) changeXattrs(ino backend.Ino, fn func(*writer, *record) error) error {
 	n, err := tx.load(ino)
 	if err != nil {
 		return err
 	}
-	r := n.rec
-	tx.touch(&r, tx.t.clock())
-	r.flags |= flagXattrs
+	now := tx.t.clock()
+	var r record
 	err = tx.commit(func(w *writer) error {
-		if err := fn(w); err != nil {
+		r = n.rec
+		tx.touch(&r, now)
+		if err := fn(w, &r); err != nil {
 			return err
 		}
 		w.putInode(ino, &r)
