@@ -259,7 +259,7 @@ func TestCommitBytes(t *testing.T) {
 	for i := range 600 {
 		lsn, _ = apply1(t.Context(), s, []edit{{key: "left", value: fmt.Sprint(i)}, {key: fmt.Sprint(i), value: value}, {key: "right", value: fmt.Sprint(i)}})
 	}
-	waitFor(t, func() bool { st := s.Stats(); return st.PendingBytes < o.CommitBytes/2 })
+	waitFor(t, func() bool { st := s.Stats(); return st.PendingBytes < o.CommitBytes })
 	st := s.Stats()
 	if st.Committed < lsn/2 || st.MeanBatch() < 5 {
 		t.Errorf("%+v", st)
