@@ -20,7 +20,6 @@ type notices struct {
 type entryNotice struct {
 	parent backend.NodeID
 	name   string
-	expire bool
 	absent uint32         // sequence number of the negative name, 0: none
 	child  backend.NodeID // whose markEntry goes, 0: none
 	seq    uint32         // of child
@@ -242,7 +241,7 @@ func (n *notices) send() {
 	case !n.epoch:
 		for i := range n.entries {
 			e := &n.entries[i]
-			k.dev.invalEntry(k.wire(e.parent), e.name, e.expire)
+			k.dev.invalEntry(k.wire(e.parent), e.name)
 		}
 	case k.epochs:
 		k.dev.incEpoch()

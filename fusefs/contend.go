@@ -50,9 +50,6 @@ func (k *kernel) reading(node backend.NodeID, off uint64, n int) {
 func (k *kernel) noticing(node backend.NodeID) (done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.nodes[node].opens == 0 {
-		return func() {}
-	}
 	c := k.contended[node]
 	if c == nil {
 		c = &contended{}
@@ -64,7 +61,9 @@ func (k *kernel) noticing(node backend.NodeID) (done func()) {
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		c.telling--
+		if c.telling--; c.telling == 0 && k.nodes[node].opens == 0 {
+			delete(k.contended, node)
+		}
 		if c.reads == before {
 			c.hi = 0 // what was read before is gone
 		}

@@ -19,9 +19,11 @@ func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	if _, err := f.view.Getattr(&r, node); err != nil {
 		return f.status("opendir", err)
 	}
-	out.OpenFlags = fuse.FOPEN_CACHE_DIR
-	if !f.kern.take(node, markStale) {
-		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+	if f.kern.epochs { // else a cached listing could outlive a notice
+		out.OpenFlags = fuse.FOPEN_CACHE_DIR
+		if !f.kern.take(node, markStale) {
+			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+		}
 	}
 	out.Fh = f.handles.add(h)
 	return fuse.OK

@@ -39,6 +39,15 @@ type Hub struct {
 	mounts map[string]*Mount // by mountpoint
 	busy   map[string]bool   // mountpoints being mounted
 	closed bool
+
+	tests pretend // what tests make different
+}
+
+// pretend changes what a machine of today never shows. Its zero value changes
+// nothing.
+type pretend struct {
+	oldKernel bool // as if kernels knew no INC_EPOCH
+	helper    bool // mount by fusermount3 though root
 }
 
 var _ view.Notifier = (*Hub)(nil)

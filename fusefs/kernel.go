@@ -222,7 +222,8 @@ func (k *kernel) forget(node backend.NodeID, count uint64) (gone bool) {
 func (k *kernel) opened(node backend.NodeID, by int32) {
 	k.mu.Lock()
 	if n, ok := k.nodes[node]; ok {
-		if n.opens = uint32(int32(n.opens) + by); n.opens == 0 {
+		n.opens = uint32(int32(n.opens) + by)
+		if c := k.contended[node]; c != nil && n.opens == 0 && c.telling == 0 {
 			delete(k.contended, node)
 		}
 		k.nodes[node] = n

@@ -371,3 +371,59 @@ print(m[:], flush=True)`, web+"/projects/site/f")
 		t.Errorf("modes shown to a read-only agent: %v %v", fi, err)
 	}
 }
+
+// TestMountByHelper: as a daemon that is not root mounts.
+func TestMountByHelper(t *testing.T) {
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		t.Skip("no fusermount3")
+	}
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	s.hub.tests.helper = true
+	m := s.mounted("m", Config{})
+	must(t, os.WriteFile(m.Dir()+"/f", []byte("x"), 0o644))
+	if e, ok := topMount(m.Dir()); !ok || e.fsType != fsType {
+		t.Errorf("mounted as %+v", e)
+	}
+	must(t, fusermountU("-u", m.Dir()))
+	m.Wait()
+	_, err := s.hub.Mount(context.Background(), Config{Agent: "gaia", Dir: m.Dir(), UID: 7})
+	if backend.KindOf(err) != backend.NotPermitted {
+		t.Errorf("for another user: %v", err)
+	}
+}
+
+// TestOldKernel: without INC_EPOCH nothing hangs, and what was missed is seen
+// within the short timeouts.
+func TestOldKernel(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.hub.tests.oldKernel = true
+	d := hammerTime(t)
+	s.watch(d + time.Minute)
+	a, b := s.mounted("a", Config{}), s.mounted("b", Config{})
+	if !a.Stats().ShortTimeouts {
+		t.Error("status does not tell")
+	}
+	churn := func(dir string, w int) func(int) error {
+		return func(i int) error {
+			f := filepath.Join(dir, "f"+string(rune('a'+w)))
+			err := errors.Join(os.WriteFile(f, []byte("x"), 0o644), os.Rename(f, f+".moved"), os.Remove(f+".moved"))
+			if i%10 == 0 {
+				_, lerr := listing(dir)
+				err = errors.Join(err, lerr)
+			}
+			return err
+		}
+	}
+	s.logStats(until(t, d, churn(a.Dir(), 0), churn(b.Dir(), 1), churn(a.Dir(), 2), churn(b.Dir(), 3)))
+	must(t, os.WriteFile(a.Dir()+"/last", []byte("x"), 0o644))
+	time.Sleep(1100 * time.Millisecond)
+	for _, m := range []*Mount{a, b} {
+		if got, err := listing(m.Dir()); err != nil || strings.Join(got, " ") != "last" {
+			t.Errorf("%s: %v %v", m.Dir(), got, err)
+		}
+		if _, err := os.Stat(m.Dir() + "/last"); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -21,12 +21,13 @@ type mountCall struct {
 	uid, gid   uint32 // whose mount it is
 	allowOther bool
 	readOnly   bool
+	helper     bool // by fusermount3
 }
 
 // do opens /dev/fuse and mounts it. The descriptor is the caller's; the kernel
 // has its INIT ready on it.
 func (c *mountCall) do() (fd int, err error) {
-	if os.Geteuid() != 0 {
+	if c.helper {
 		return c.fusermount()
 	}
 	fd, err = openDevice()

@@ -15,7 +15,7 @@ import (
 
 // device writes notifications to one kernel, on a descriptor of its own. The
 // transport reads and replies on another of the same open file; go-fuse cannot
-// write INC_EPOCH or EXPIRE_ONLY.
+// write INC_EPOCH.
 //
 // Writes run in the calling goroutine by a plain system call: a hand-over to
 // another costs more than the call. They may block in the kernel (see the
@@ -89,10 +89,10 @@ func (d *device) invalInode(node uint64, off, n int64) syscall.Errno {
 	return errno
 }
 
-// invalEntry drops name in directory parent from the kernel's cache, or only
-// makes it ask again (expire). It waits for the directory's lock, and with it
-// for every request that is changing names in it. ENOENT: nothing was cached.
-func (d *device) invalEntry(parent uint64, name string, expire bool) syscall.Errno {
+// invalEntry drops name in directory parent from the kernel's cache, with all
+// below it. It waits for the directory's lock, and with it for every request
+// that looks at or changes names in it. ENOENT: nothing was cached.
+func (d *device) invalEntry(parent uint64, name string) syscall.Errno {
 	if len(name) > backend.MaxName {
 		return syscall.ENOENT // never answered, so never cached
 	}
@@ -103,11 +103,7 @@ func (d *device) invalEntry(parent uint64, name string, expire bool) syscall.Err
 	ne := binary.NativeEndian
 	ne.PutUint64(b[16:], parent)
 	ne.PutUint32(b[24:], uint32(len(name)))
-	flags := uint32(0)
-	if expire {
-		flags = fuse.EXPIRE_ONLY
-	}
-	ne.PutUint32(b[28:], flags)
+	ne.PutUint32(b[28:], 0)
 	copy(b[entrySize:], name)
 	b[size-1] = 0
 	errno := d.write(b, size)

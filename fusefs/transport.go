@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -59,9 +60,13 @@ func mountOptions(l *slog.Logger) *fuse.MountOptions {
 		ExplicitDataCacheControl: true,
 		DisableReadDirPlus:       true,
 		DisableSplice:            true,
-		ExtraCapabilities:        fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HAS_EXPIRE_ONLY,
+		ExtraCapabilities:        fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ATOMIC_O_TRUNC,
 		DisabledCapabilities:     fuse.CAP_PASSTHROUGH | fuse.CAP_NO_OPEN_SUPPORT,
 		Logger:                   log.New(logWriter{l}, "", 0),
+		PanicHandler: func(p any) fuse.Status {
+			l.Error("panic while answering a request", "panic", p, "stack", string(debug.Stack()))
+			return fuse.EIO
+		},
 	}
 }
 
