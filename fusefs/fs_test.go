@@ -241,3 +241,25 @@ func TestSharedMapOfSecondWriter(t *testing.T) {
 		t.Errorf("map of the second writer: %v", err)
 	}
 }
+
+// TestQuietWhereNothingIsCached: much made in one mount, beside another that has
+// looked at all there was before, costs a handful of notices.
+func TestQuietWhereNothingIsCached(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	m, n := s.mounted("m", Config{}), s.mounted("n", Config{})
+	must(t, os.MkdirAll(m.Dir()+"/old/a", 0o755))
+	s.shell(m.Dir(), n.Dir(), `find $N > /dev/null; find $N > /dev/null`)
+	before := n.Stats().Notices
+	s.shell(m.Dir(), n.Dir(), `cd $M; for d in $(seq 20); do mkdir -p new/$d; for f in $(seq 50); do echo $f > new/$d/$f; done; done`)
+	total := uint64(0)
+	for k, v := range n.Stats().Notices {
+		total += v - before[k]
+	}
+	if total > 4 {
+		t.Errorf("%d notices for 1,000 files: %v before, %v after", total, before, n.Stats().Notices)
+	}
+	if got := s.shell(m.Dir(), n.Dir(), `find $N/new -type f | wc -l`); got != "1000" {
+		t.Errorf("the other mount finds %s files", got)
+	}
+}

@@ -25,7 +25,7 @@ import (
 
 // stack is a whole store with its hub, and real mounts.
 type stack struct {
-	t     *testing.T
+	t     testing.TB
 	tree  *tree.Tree
 	space *view.Space
 	hub   *Hub
@@ -48,13 +48,13 @@ func testFacts() policy.Facts {
 }
 
 // driver opens a store driver and its content.
-type driver func(t *testing.T, dir string) (backend.Store, backend.Content)
+type driver func(t testing.TB, dir string) (backend.Store, backend.Content)
 
-func memDriver(_ *testing.T, _ string) (backend.Store, backend.Content) {
+func memDriver(_ testing.TB, _ string) (backend.Store, backend.Content) {
 	return mem.New(mem.Options{}), mem.Content{}
 }
 
-func badgerDriver(t *testing.T, dir string) (backend.Store, backend.Content) {
+func badgerDriver(t testing.TB, dir string) (backend.Store, backend.Content) {
 	s, err := badger.Open(context.Background(), badger.Options{Dir: filepath.Join(dir, "badger")})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func badgerDriver(t *testing.T, dir string) (backend.Store, backend.Content) {
 
 // newStack makes a store with the volumes of testFacts. What it made is taken
 // down, and checked, when the test ends.
-func newStack(t *testing.T, d driver) *stack {
+func newStack(t testing.TB, d driver) *stack {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
@@ -106,7 +106,7 @@ func newStack(t *testing.T, d driver) *stack {
 	return s
 }
 
-func testLog(t *testing.T) *slog.Logger {
+func testLog(t testing.TB) *slog.Logger {
 	if os.Getenv("WARREN_TEST_LOG") == "" {
 		return nil
 	}
