@@ -20,9 +20,9 @@ type notices struct {
 type entryNotice struct {
 	parent backend.NodeID
 	name   string
-	absent uint32         // sequence number of the negative name, 0: none
+	absent uint64         // sequence number of the negative name, 0: none
 	child  backend.NodeID // whose markEntry goes, 0: none
-	seq    uint32         // of child
+	seq    uint64         // of child
 }
 
 type inodeNotice struct {
@@ -30,7 +30,7 @@ type inodeNotice struct {
 	off   int64 // -1: attributes only
 	n     int64 // 0: to the end
 	clear marks
-	seq   uint32
+	seq   uint64
 	echo  bool
 	dir   bool // names in it changed: told after them
 }
@@ -95,7 +95,7 @@ func (k *kernel) own(changes []view.Change) {
 			}
 			n.name = h
 			n.marks |= markEntry
-			n.seq++
+			n.seq = k.next()
 			if d := k.dirs[c.Node]; d != nil {
 				delete(d.names, c.Name)
 			}
@@ -137,7 +137,7 @@ func (k *kernel) entryRemoved(c *view.Change, get func() *notices) {
 }
 
 // absentSeq tells whether name in dir may be cached as absent.
-func (k *kernel) absentSeq(dir backend.NodeID, name string) (seq uint32, ok bool) {
+func (k *kernel) absentSeq(dir backend.NodeID, name string) (seq uint64, ok bool) {
 	d := k.dirs[dir]
 	if d == nil {
 		return 0, false

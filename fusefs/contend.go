@@ -30,7 +30,7 @@ func (k *kernel) reading(node backend.NodeID, off uint64, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if kn, ok := k.nodes[node]; ok {
-		kn.seq++
+		kn.seq = k.next()
 		kn.marks |= markData
 		k.nodes[node] = kn
 	}

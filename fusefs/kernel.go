@@ -30,6 +30,7 @@ type kernel struct {
 	epochs bool
 
 	mu    sync.Mutex
+	seq   uint64 // counts armings; never the same twice, though a node may come again
 	nodes map[backend.NodeID]known
 	dirs  map[backend.NodeID]*absent
 	dead  bool
@@ -43,8 +44,8 @@ var _ view.Observer = (*kernel)(nil)
 // may know a million nodes.
 type known struct {
 	name    uint64 // hash of the one name that is armed, see nameSeveral
+	seq     uint64 // of the last time anything was armed
 	lookups uint32 // FUSE's nlookup: names answered less names forgotten
-	seq     uint32 // raised whenever anything is armed
 	at      uint32 // when an entry or attributes were last answered, ms since start
 	opens   uint32 // open files
 	marks   marks
@@ -67,8 +68,7 @@ const (
 // absent are the negative names of one directory that may be cached.
 type absent struct {
 	any   bool              // too many to remember: any may be
-	names map[string]uint32 // to the sequence number at which they were armed
-	seq   uint32
+	names map[string]uint64 // to the sequence number at which they were armed
 }
 
 // maxAbsent bounds the names remembered for a directory; beyond it every
@@ -97,6 +97,12 @@ func (k *kernel) wire(node backend.NodeID) uint64 {
 
 func (k *kernel) now() uint32 { return uint32(time.Since(k.start).Milliseconds()) }
 
+// next gives a sequence number. mu held.
+func (k *kernel) next() uint64 {
+	k.seq++
+	return k.seq
+}
+
 func (k *kernel) nameHash(parent backend.NodeID, name string) uint64 {
 	return maphash.String(k.seed, name) ^ uint64(parent)*0x9e3779b97f4a7c15
 }
@@ -112,7 +118,7 @@ func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 	}
 	n.name = h
 	n.lookups++
-	n.seq++
+	n.seq = k.next()
 	n.at = now
 	n.marks |= markEntry | markAttr
 	n.marks.setID(a)
@@ -132,10 +138,9 @@ func (k *kernel) Negative(parent backend.NodeID, name string) {
 	}
 	d := k.dirs[parent]
 	if d == nil {
-		d = &absent{names: make(map[string]uint32)}
+		d = &absent{names: make(map[string]uint64)}
 		k.dirs[parent] = d
 	}
-	d.seq++
 	if d.any {
 		return
 	}
@@ -143,14 +148,14 @@ func (k *kernel) Negative(parent backend.NodeID, name string) {
 		d.any, d.names = true, nil
 		return
 	}
-	d.names[name] = d.seq
+	d.names[name] = k.next()
 }
 
 // Attr implements view.Observer.
 func (k *kernel) Attr(a *backend.Attr) {
 	k.mu.Lock()
 	if n, ok := k.nodes[a.Node]; ok {
-		n.seq++
+		n.seq = k.next()
 		n.marks |= markAttr
 		n.marks.setID(a)
 		k.nodes[a.Node] = n
@@ -175,7 +180,7 @@ func (k *kernel) Opened(a *backend.Attr, _ bool) { k.arm(a.Node, markData) }
 func (k *kernel) arm(node backend.NodeID, m marks) {
 	k.mu.Lock()
 	if n, ok := k.nodes[node]; ok {
-		n.seq++
+		n.seq = k.next()
 		n.marks |= m
 		k.nodes[node] = n
 	}
@@ -189,7 +194,7 @@ func (k *kernel) hold(node backend.NodeID) {
 	k.mu.Lock()
 	n := k.nodes[node]
 	n.lookups++
-	n.seq++
+	n.seq = k.next()
 	n.at = now
 	n.marks |= markAttr
 	k.nodes[node] = n
