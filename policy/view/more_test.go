@@ -230,3 +230,33 @@ func TestStatfsOfHiddenNeighbours(t *testing.T) {
 		t.Errorf("%+v, then %+v, %v", before, after, err)
 	}
 }
+
+// TestFreshFiles: what is made can be used at once and is shown as it was made,
+// at every place.
+func TestFreshFiles(t *testing.T) {
+	w := newWorld(t)
+	for _, row := range rights {
+		for who, have := range row.who {
+			if have != all {
+				continue
+			}
+			v, dir := w.openAs(who), w.node(row.place)
+			a, _, err := v.Create(nil, dir, "fresh-"+who, 0o640, true, view.OpenFlags{Write: true})
+			if err != nil || a.Mode != 0o640 {
+				t.Errorf("%s creates in %s: %o, %v", who, row.place, a.Mode, err)
+				continue
+			}
+			_, err = v.Write(nil, a.Node, []byte("x"), 0)
+			w.ok(err, who+" writes what it made in "+row.place)
+			d, err := v.Mkdir(nil, dir, "freshdir-"+who, 0o750)
+			if err != nil || d.Mode != 0o750 {
+				t.Errorf("%s mkdirs in %s: %o, %v", who, row.place, d.Mode, err)
+			}
+			_, err = v.Mkdir(nil, d.Node, "sub", 0o755)
+			w.ok(err, who+" mkdirs in what it made in "+row.place)
+			if got, err := w.gaia.Getattr(nil, a.Node); err != nil || got.Mode != 0o640 || got.Size != 1 {
+				t.Errorf("gaia sees %+v, %v", got, err)
+			}
+		}
+	}
+}
