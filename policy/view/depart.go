@@ -1,6 +1,9 @@
 package view
 
-import "github.com/warrenfs/warren/backend"
+import (
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
 
 // departures are nodes that a rename or an unlink takes out of the part of the
 // tree that other views are rooted in, while they live on elsewhere: to those
@@ -52,5 +55,25 @@ func (d *departures) settle(c *call) error {
 func (d departures) send() {
 	for _, x := range d {
 		x.v.o.Observer.(Revoker).Revoked(Revocation{Gone: []Edge{x.edge}, Standing: x.v.standing})
+	}
+}
+
+// shifted tells the views that see volume vol that what they may do with its
+// nodes, and so the modes they are shown, may have changed. No lock is held.
+func (s *Space) shifted(vol backend.VolumeID) {
+	info, ok := s.tree.Volume(vol)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	var views []*View
+	for v := range s.views {
+		if v.within(&info) && v.decide(v.principal(), policy.See, volumeResource(info.Label)).Allow {
+			views = append(views, v)
+		}
+	}
+	s.mu.Unlock()
+	for _, v := range views {
+		v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing})
 	}
 }

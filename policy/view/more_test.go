@@ -260,3 +260,45 @@ func TestFreshFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestMovesThatShift: a directory that moves between places with other rules
+// takes what is below with it; the mounts are told, since no node below changed.
+func TestMovesThatShift(t *testing.T) {
+	w := newWorld(t)
+	k, other := &kernel{w: w}, &kernel{w: w}
+	w.openWith(view.Options{Agent: "web", Observer: k})
+	w.openWith(view.Options{Agent: "guest", Observer: other})
+	notes, skills, home := w.node("/agents/web/notes"), w.node("/agents/web/skills"), w.node("/agents/web")
+	work := w.mkdir("/agents/web/workspace")
+	told := func(what string, vol backend.VolumeID, want bool) {
+		t.Helper()
+		r := k.takeRevoked()
+		if (len(r) == 1 && len(r[0].Changed) == 1 && r[0].Changed[0] == vol && len(r[0].Gone)+len(r[0].Came) == 0) != want || !want && r != nil {
+			t.Errorf("%s: told %+v", what, r)
+		}
+		if r := other.takeRevoked(); r != nil {
+			t.Errorf("%s: who does not see it is told %+v", what, r)
+		}
+	}
+	w.write("/agents/web/notes/d/f", "f")
+	w.mkdir("/agents/web/workspace/a/d")
+	w.ok(w.gaia.Rename(nil, notes, "d", skills, "d", 0), "rename")
+	told("from notes to skills", home.Volume(), true)
+	w.ok(w.gaia.Rename(nil, skills, "d", skills, "e", 0), "rename")
+	told("within skills", home.Volume(), false)
+	w.ok(w.gaia.Rename(nil, skills, "e", home, "memory2", 0), "rename")
+	told("from skills to the home", home.Volume(), false)
+	w.ok(w.gaia.Rename(nil, home, "memory2", home, "mcp", 0), "rename over an empty directory")
+	told("from the home to mcp", home.Volume(), true)
+	w.write("/agents/web/notes/f", "f")
+	w.ok(w.gaia.Rename(nil, notes, "f", skills, "f", 0), "rename")
+	told("a file", home.Volume(), false)
+	a := w.node("/agents/web/workspace/a")
+	w.ok(w.gaia.Rename(nil, a, "d", work, "d", 0), "rename")
+	told("within the workspace", work.Volume(), false)
+	w.settings(policy.Settings{Exceptions: []policy.NameException{{Name: ".env", Under: "/agents/web/workspace/a"}}})
+	k.takeRevoked()
+	other.takeRevoked()
+	w.ok(w.gaia.Rename(nil, work, "d", a, "d", 0), "rename")
+	told("where there are exceptions", work.Volume(), true)
+}

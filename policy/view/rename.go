@@ -26,6 +26,7 @@ func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent 
 		return c.across(parent, newParent)
 	}
 	var left departures
+	shifted := false
 	err := c.in(parent, func(c *call) error {
 		m := move{c: c, flags: flags, from: end{name: name}, to: end{name: newName}}
 		if err := c.dir(parent.Ino(), &m.from.dir); err != nil {
@@ -46,9 +47,13 @@ func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent 
 			left = nil
 			return err
 		}
+		shifted = m.shifts()
 		return left.settle(c)
 	})
 	left.send()
+	if shifted {
+		v.s.shifted(parent.Volume())
+	}
 	return err
 }
 
@@ -127,6 +132,24 @@ func (m *move) moves(a, b *end) error {
 		return err
 	}
 	return m.c.needName(&b.dir, b.name, a.node.attr.Type)
+}
+
+// shifts tells whether what stands below a directory that moved may be another
+// place to policy now: in a home by its first component, anywhere by an
+// exception to the deny-list.
+func (m *move) shifts() bool {
+	if !m.from.node.attr.IsDir() && (m.flags&Exchange == 0 || !m.to.node.attr.IsDir()) {
+		return false
+	}
+	return m.c.p.HasExceptions() || m.c.label.Kind == KindHome && m.zone(&m.from) != m.zone(&m.to)
+}
+
+// zone is the one of what stands under e's name in a home.
+func (m *move) zone(e *end) policy.Zone {
+	if e.dir.ino() == backend.RootIno {
+		return policy.HomeZone(e.name)
+	}
+	return e.dir.res.Zone
 }
 
 func (m *move) do() error {
