@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -167,6 +168,9 @@ func content(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return text(err)
+	}
+	if len(b) > 100 {
+		return fmt.Sprintf("%d %x", len(b), sha256.Sum256(b))
 	}
 	return fmt.Sprintf("%d %q", len(b), b)
 }

@@ -256,11 +256,14 @@ func (c *control) write(h *handle, off uint64, data []byte) (uint32, fuse.Status
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if off > maxControl || off+uint64(len(data)) > maxControl {
-		return 0, fuse.Status(syscall.EFBIG)
-	}
 	if !h.ctl.dirty {
 		h.ctl.data, h.ctl.dirty = nil, true
+	}
+	if h.flags&syscall.O_APPEND != 0 {
+		off = uint64(len(h.ctl.data))
+	}
+	if off > maxControl || off+uint64(len(data)) > maxControl {
+		return 0, fuse.Status(syscall.EFBIG)
 	}
 	if end := int(off) + len(data); end > len(h.ctl.data) {
 		h.ctl.data = append(h.ctl.data, make([]byte, end-len(h.ctl.data))...)

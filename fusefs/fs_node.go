@@ -70,7 +70,9 @@ func (f *fileSystem) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxO
 	f.count.add(opStatx)
 	node := f.node(in.NodeId)
 	if isControl(node) {
-		return fuse.ENOSYS // the kernel asks by GETATTR instead
+		a, st := f.ctl.attr(node)
+		fillStatx(&out.Statx, &a)
+		return st
 	}
 	r := f.request(&in.InHeader)
 	a, err := f.view.Getattr(&r, node)
@@ -78,11 +80,17 @@ func (f *fileSystem) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxO
 		return f.status("statx", err)
 	}
 	out.SetTimeout(f.ttl.attr)
+	fillStatx(&out.Statx, &a)
+	return fuse.OK
+}
+
+// fillStatx writes a into the form of statx(2).
+func fillStatx(out *fuse.Statx, a *backend.Attr) {
 	const basicAndBirth = 0x7ff | 0x800
 	out.Mask = basicAndBirth
 	out.Blksize = backend.BlockSize
 	out.Nlink, out.Uid, out.Gid = a.Nlink, a.UID, a.GID
-	out.Mode = uint16(mode(&a))
+	out.Mode = uint16(mode(a))
 	out.Ino, out.Size, out.Blocks = uint64(a.Node), a.Size, a.Blocks
 	for _, t := range []struct {
 		to *fuse.SxTime
@@ -91,7 +99,6 @@ func (f *fileSystem) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxO
 		t.to.Sec, t.to.Nsec = split(t.is)
 	}
 	out.RdevMajor, out.RdevMinor = a.Rdev>>8&0xfff, a.Rdev&0xff|a.Rdev>>12&0xfff00
-	return fuse.OK
 }
 
 func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {

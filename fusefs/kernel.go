@@ -31,6 +31,7 @@ type kernel struct {
 
 	mu    sync.Mutex
 	seq   uint64 // counts armings; never the same twice, though a node may come again
+	peak  int    // most nodes since nodes was made
 	nodes map[backend.NodeID]known
 	dirs  map[backend.NodeID]*absent
 	dead  bool
@@ -220,10 +221,26 @@ func (k *kernel) forget(node backend.NodeID, count uint64) (gone bool) {
 	delete(k.nodes, node)
 	delete(k.dirs, node)
 	delete(k.contended, node)
+	k.shrink()
 	return true
 }
 
-// opened and closed count the open files of a node.
+// shrink gives memory back when a kernel that held many nodes has forgotten most:
+// a map never does. mu held.
+func (k *kernel) shrink() {
+	const worthwhile = 1 << 15
+	n := len(k.nodes)
+	if k.peak = max(k.peak, n); k.peak < worthwhile || n > k.peak/8 {
+		return
+	}
+	smaller := make(map[backend.NodeID]known, n)
+	for node, kn := range k.nodes {
+		smaller[node] = kn
+	}
+	k.nodes, k.peak = smaller, n
+}
+
+// opened counts the open files of a node: by 1, or -1.
 func (k *kernel) opened(node backend.NodeID, by int32) {
 	k.mu.Lock()
 	if n, ok := k.nodes[node]; ok {

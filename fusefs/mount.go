@@ -82,8 +82,13 @@ func (h *Hub) Mount(ctx context.Context, cfg Config) (*Mount, error) {
 	}
 	h.mu.Lock()
 	h.mounts[dir] = m
+	closed := h.closed
 	h.mu.Unlock()
 	go m.serve(t)
+	if closed { // Close has not seen it
+		err := mountError(dir, backend.Unavailable, errors.New("the daemon is stopping"))
+		return nil, errors.Join(err, m.Unmount(ctx, true))
+	}
 	return m, nil
 }
 
