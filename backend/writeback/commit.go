@@ -123,35 +123,17 @@ func (s *Store) nextUpdates(now time.Time) (ops []*op, due time.Time, any bool) 
 	case s.over.bytes < s.opts.CommitBytes/2:
 		c.draining = false
 	}
-	high := s.commitBound()
+	n := min(len(q), maxBatch)
 	switch oldest := q[0].at.Add(s.opts.CommitAge); {
 	case c.retry != nil || c.draining || c.flushTo > c.committed:
 	case oldest.After(now):
 		return nil, oldest, true
 	default: // leave young ones: what is made and removed again costs less in one batch
-		n := 0
-		for n < len(q) && n < maxBatch && !q[n].at.After(now.Add(-s.opts.CommitAge/2)) {
-			n++
+		for young := now.Add(-s.opts.CommitAge / 2); q[n-1].at.After(young); {
+			n--
 		}
-		high = min(high, q[n-1].lsn)
 	}
-	n := min(len(q), maxBatch, int(high-c.committed))
 	return append([]*op(nil), q[:n]...), due, true
-}
-
-// commitBound is the highest LSN that may be committed so that every reader
-// which has no driver view yet can still open one; mu held. Readers at the
-// committed LSN itself get theirs from reserve.
-func (s *Store) commitBound() backend.LSN {
-	bound := s.over.last
-	s.over.lazy.all(func(snap *snapshot) bool {
-		if len(snap.reserved) < snap.lazy && snap.lsn > s.commit.committed {
-			bound = snap.lsn
-			return false
-		}
-		return true
-	})
-	return bound
 }
 
 // commitOnce commits as many of ops as fit in one driver transaction.
@@ -176,8 +158,8 @@ func (s *Store) commitOnce(ops []*op) {
 	s.commitDone(b)
 }
 
-// reserve opens driver views for the readers that have none and could open none
-// after a commit up to last, and for those that come while it runs.
+// reserve opens driver views for the readers that have none yet and must not
+// see what a commit up to last changes, and for those that come while it runs.
 func (s *Store) reserve(last backend.LSN) error {
 	type need struct {
 		snap *snapshot
@@ -266,9 +248,9 @@ func (s *Store) commitFailed(err error) {
 	c.err, c.retryAt = err, now.Add(c.backoff)
 	c.failures++
 	c.end()
-	backoff, pending := c.backoff, len(s.over.queue)
+	pending := len(s.over.queue)
 	s.mu.Unlock()
-	s.log.Error("commit to the driver failed; updates stay in the log", "err", err, "pending", pending, "retry", backoff)
+	s.complain(&s.complaints.commit, "commit to the driver failed; updates stay in the log", "err", err, "pending", pending)
 }
 
 // commitDone lets go of what b committed.
@@ -277,7 +259,8 @@ func (s *Store) commitDone(b *batch) {
 	s.mu.Lock()
 	c := &s.commit
 	if c.err != nil {
-		s.log.Info("commits to the driver work again", "failing", time.Since(c.failing))
+		s.complaints.commit = time.Time{}
+		s.log.Info("commits to the driver work again", "failed for", time.Since(c.failing))
 	}
 	c.committed, c.err = b.last, nil
 	c.commits++

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/warrenfs/warren/backend/writeback"
 )
@@ -21,6 +22,7 @@ type disk struct {
 	synced map[string]*inode // the names on disk
 	steps  []dirStep         // that lead from synced to names
 	calls  int
+	room   int64 // bytes that all files may take; 0: any number
 	// hook is called before (done false) and after each call that changes
 	// something. What it returns before the call makes the call fail.
 	hook func(c call, done bool) error
@@ -101,6 +103,22 @@ func (d *disk) fail(c call, err error) error {
 		f.writes = nil // the page cache is clean, and the disk has none of it
 	}
 	return err
+}
+
+// fits tells whether f may grow to size; mu held.
+func (d *disk) fits(f *inode, size int64) error {
+	if d.room == 0 || size <= int64(len(f.cache)) {
+		return nil
+	}
+	for _, g := range d.names {
+		if g != f {
+			size += int64(len(g.cache))
+		}
+	}
+	if size > d.room {
+		return syscall.ENOSPC
+	}
+	return nil
 }
 
 func (d *disk) step(name string, to *inode) {
@@ -190,7 +208,13 @@ func (o *openFile) ReadAt(p []byte, at int64) (int, error) {
 
 func (o *openFile) WriteAt(p []byte, at int64) (int, error) {
 	c := call{op: "write", name: o.name, at: at, data: slices.Clone(p), file: o.f}
-	err := o.d.do(c, func() error { o.f.write(c.data, at); return nil })
+	err := o.d.do(c, func() error {
+		if err := o.d.fits(o.f, at+int64(len(p))); err != nil {
+			return err
+		}
+		o.f.write(c.data, at)
+		return nil
+	})
 	if partly, ok := err.(errPartly); ok {
 		return min(partly.n, len(p)), partly.err
 	}
@@ -208,6 +232,9 @@ func (o *openFile) Size() (int64, error) {
 
 func (o *openFile) Allocate(size int64) error {
 	return o.d.do(call{op: "allocate", name: o.name, at: size}, func() error {
+		if err := o.d.fits(o.f, size); err != nil {
+			return err
+		}
 		o.f.cache = grown(o.f.cache, size)
 		o.f.disk = grown(o.f.disk, size)
 		return nil

@@ -57,7 +57,7 @@
 //  1. The log is all files named SEQ.log in its directory, SEQ being 16 lower
 //     case hexadecimal digits. SEQ.tmp files are unfinished: ignored and removed.
 //     *.damaged files were set aside. A SEQ is never used again. A store that
-//     was opened once has at least one .log file.
+//     was opened once has at least one .log file. Names mean nothing but that.
 //  2. A file begins with a header of 4096 bytes: 0 magic "warrenWL"; 8 u32
 //     version 1; 12 store id, 16 bytes; 28 u64 sequence number, which orders the
 //     files; 36 u64 first; 44 u64 salt, random; 52 u32 crc of bytes 0 to 51;
@@ -81,7 +81,9 @@
 //     that have an LSN of first or more; they were all on disk, up to the then
 //     newest, before the file got its name. Otherwise the file goes on where the
 //     one before it ends.
-//  9. A file is synced before a record is written to the next one.
+//  9. A file is synced before a record is written to the next one. Where the
+//     driver has all that is in a file, it may be written from its start again:
+//     then older records, or parts of them, follow the newest.
 //  10. The driver keeps, under the key "\x00warren/writeback", u32 version 1,
 //     the store id, and u64 the LSN of the last Update committed, in the
 //     transaction that commits it. Files with another store id are refused.

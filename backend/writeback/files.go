@@ -36,8 +36,8 @@ type File interface {
 	io.WriterAt
 	// Size is the file's length in bytes.
 	Size() (int64, error)
-	// Allocate makes the file size bytes long and reserves the space. It is
-	// optional: an error leaves a file that grows as it is written.
+	// Allocate makes a new, empty file size bytes long and reserves the space.
+	// It is optional: an error leaves a file that grows as it is written.
 	Allocate(size int64) error
 	// Sync makes all bytes written so far survive a power cut.
 	Sync() error
@@ -120,7 +120,11 @@ func (f osFile) Size() (int64, error) {
 // Allocate uses fallocate(2), so that later writes change no size: fdatasync(2)
 // then has less to write.
 func (f osFile) Allocate(size int64) error {
-	return f.control(func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+	err := f.control(func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+	if err != nil {
+		_ = f.Truncate(0) // of a full disk it may have got a part
+	}
+	return err
 }
 
 // Sync is fdatasync(2).

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -320,5 +321,47 @@ func TestLogOfAnotherDriver(t *testing.T) {
 	_, err := writeback.Open(t.Context(), options(d, mem.New(mem.Options{})))
 	if err == nil || backend.KindOf(err) != backend.IO || !strings.Contains(err.Error(), "driver is new and empty") {
 		t.Errorf("Open: %v", err)
+	}
+}
+
+// badSector is a disk one of whose files cannot be read from an offset on.
+type badSector struct {
+	*disk
+	at int64
+}
+
+type badFile struct {
+	writeback.File
+	at int64
+}
+
+func (b badSector) Open(name string) (writeback.File, error) {
+	f, err := b.disk.Open(name)
+	return badFile{f, b.at}, err
+}
+
+func (b badFile) ReadAt(p []byte, at int64) (int, error) {
+	if at <= b.at && b.at < at+int64(len(p)) {
+		return 0, syscall.EIO
+	}
+	return b.File.ReadAt(p, at)
+}
+
+// TestUnreadableLog: an error of the disk is refused, and with AcceptLoss what
+// can be read before it is kept.
+func TestUnreadableLog(t *testing.T) {
+	d := newDisk()
+	f := newFile(1, 1).rec(1, 0, "a", "1").rec(2, 0, "b", string(make([]byte, 6000))).rec(3, 1, "c", "3").rec(4, 3, "d", "4")
+	d.names["0000000000000001.log"] = whole(f.bytes())
+	o := options(badSector{d, 8200}, preparedDriver(t, 0))
+	if _, err := writeback.Open(t.Context(), o); err == nil || backend.KindOf(err) != backend.IO || !strings.Contains(err.Error(), "AcceptLoss") {
+		t.Errorf("Open: %v", err)
+	}
+	o.AcceptLoss = true
+	s := open(t, o)
+	defer s.Close()
+	formatCase{want: state{"a": "1"}}.holds(t, s, 1)
+	if d.names["0000000000000001.log.damaged"] == nil {
+		t.Error("the file was not kept aside")
 	}
 }

@@ -2,7 +2,6 @@ package writeback
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
@@ -25,6 +24,8 @@ type redo struct {
 	failed  error         // why no sync of cur proves anything; nil: it does
 	tries   uint64        // replacements of the log that failed
 
+	dirtyBytes int64 // appended since the last sync began
+
 	missed uint64    // syncs by age that failed in a row
 	tried  time.Time // the last of them
 
@@ -43,18 +44,42 @@ func (s *Store) appendLog(p *op) error {
 	if r.cur.last != 0 && r.cur.tail+int64(len(p.rec)) > r.limit {
 		s.rotate()
 	}
+	err := s.writeRecord(p)
+	if full(err) && r.cur.last != 0 && s.rewind() {
+		err = s.writeRecord(p)
+	}
+	return err
+}
+
+// writeRecord is appendLog to the current file.
+func (s *Store) writeRecord(p *op) error {
 	s.mu.Lock()
 	durable := s.durable()
 	s.mu.Unlock()
-	cur := r.cur
+	cur := s.redo.cur
 	seal(p.rec, cur.seed, p.lsn, durable)
 	err := writeAt(cur.f, p.rec, cur.tail)
 	if err == nil {
 		return nil
 	}
-	s.log.Error("log write failed", "file", s.dir.in(cur.name), "offset", cur.tail, "lsn", p.lsn, "err", err)
+	s.complain(&s.complaints.write, "log write failed", "file", s.dir.in(cur.name), "offset", cur.tail, "lsn", p.lsn, "err", err)
 	s.repairTail()
 	return ioError("write log file", s.dir.in(cur.name), err)
+}
+
+// rewind goes back to the start of the current file when the driver has all
+// that is in it, so that a disk without room for another file is not the end;
+// writer held. Otherwise it asks the committer for that.
+func (s *Store) rewind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.over.queue) > 0 || s.redo.dirty || s.redo.failed != nil {
+		s.commit.flushTo = s.over.last
+		wake(s.wakeCommit)
+		return false
+	}
+	s.redo.cur.tail = fileHeader
+	return true
 }
 
 // repairTail makes sure that recovery never finds the record whose write just
@@ -62,7 +87,13 @@ func (s *Store) appendLog(p *op) error {
 // that fails too, the next Update starts with a new file.
 func (s *Store) repairTail() {
 	cur := s.redo.cur
-	err := writeAt(cur.f, make([]byte, recordHeader), cur.tail)
+	size, err := cur.f.Size()
+	if err == nil && size <= cur.tail {
+		return // nothing of it reached the file
+	}
+	if err == nil { // never beyond the end: there may be no room
+		err = writeAt(cur.f, make([]byte, min(recordHeader, size-cur.tail)), cur.tail)
+	}
 	if err == nil {
 		s.lockSync()
 		err = cur.f.Sync()
@@ -73,7 +104,7 @@ func (s *Store) repairTail() {
 		s.redo.dirty = true
 		s.mu.Unlock()
 		wake(s.wakeSync)
-		s.log.Error("log tail could not be repaired", "file", s.dir.in(cur.name), "offset", cur.tail, "err", err)
+		s.complain(&s.complaints.write, "log tail could not be repaired", "file", s.dir.in(cur.name), "offset", cur.tail, "err", err)
 	}
 }
 
@@ -102,6 +133,10 @@ func (s *Store) rotate() {
 	s.mu.Unlock()
 	s.redo.limit = s.opts.LogFileSize
 }
+
+// dirtyLimit is how many bytes may be appended before they are synced without
+// being asked, so that no sync takes long.
+func (o *Options) dirtyLimit() int64 { return o.LogFileSize / 8 }
 
 // nextFile gives the spare or makes an empty file; writer held.
 func (s *Store) nextFile() (*logFile, error) {
@@ -187,7 +222,7 @@ func (s *Store) replaceLog() error {
 	}
 	switch {
 	case err == nil:
-		r.failed = nil
+		r.failed, r.dirtyBytes = nil, 0
 		r.synced = max(r.synced, last)
 		gone, r.old = r.old, nil
 	case lf != nil || r.failed != nil: // the new file, or still the old one, proves nothing
@@ -200,10 +235,10 @@ func (s *Store) replaceLog() error {
 	r.endSync()
 	s.mu.Unlock()
 	if err != nil {
-		s.log.Error("log could not be replaced", "err", err)
+		s.complain(&s.complaints.replace, "log could not be replaced", "err", err)
 		return err
 	}
-	s.log.Info("log replaced", slog.String("file", s.dir.in(lf.name)), slog.Int("updates", len(ops)))
+	s.log.Debug("log replaced", "file", s.dir.in(lf.name), "updates", len(ops))
 	s.removeFiles(gone)
 	return nil
 }

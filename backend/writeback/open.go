@@ -138,10 +138,11 @@ func (s *Store) readFile(name string, st storeState) (*scannedFile, error) {
 		return nil, ioError("open log", s.dir.in(name), err)
 	}
 	defer file.Close()
-	data, err := readWhole(file)
-	if err != nil {
-		return nil, ioError("open log", s.dir.in(name), err)
+	data, err := readWhole(file, s.opts.AcceptLoss)
+	if err != nil && data == nil {
+		return nil, ioError("open log", s.dir.in(name), fmt.Errorf("%w; AcceptLoss opens with what can be read", err))
 	}
+	unread := err
 	f, err := scanFile(data, st.committed)
 	if err == nil && !st.found && len(f.records) > 0 {
 		err = &backend.Error{Kind: backend.IO, Err: fmt.Errorf("it has records of store %v, and the driver is new and empty", f.store)}
@@ -150,12 +151,15 @@ func (s *Store) readFile(name string, st storeState) (*scannedFile, error) {
 		err = &backend.Error{Kind: backend.IO, Err: fmt.Errorf("it belongs to store %v, and the driver to store %v", f.store, st.id)}
 	}
 	if err == nil {
-		f.name, f.path = name, s.dir.in(name)
+		if unread != nil {
+			s.log.Error("a part of a log file cannot be read", "file", s.dir.in(name), "err", unread)
+		}
+		f.name, f.path, f.aside = name, s.dir.in(name), unread != nil
 		return f, nil
 	}
 	if s.opts.AcceptLoss {
 		s.log.Error("log file is set aside", "file", s.dir.in(name), "err", err)
-		return &scannedFile{name: name, path: s.dir.in(name), foreign: true}, nil
+		return &scannedFile{name: name, path: s.dir.in(name), aside: true}, nil
 	}
 	kind, cause := backend.KindOf(err), err
 	if e, ok := err.(*backend.Error); ok {
@@ -243,7 +247,7 @@ func (s *Store) newLog() error {
 func (s *Store) setAside(files []*scannedFile, got *recovered) error {
 	for _, f := range files {
 		var err error
-		if f.foreign || slices.Contains(got.damagedIn, f) {
+		if f.aside || slices.Contains(got.damagedIn, f) {
 			err = s.dir.fs.Rename(f.name, f.name+damagedSuffix)
 		} else {
 			err = s.dir.fs.Remove(f.name)

@@ -229,3 +229,48 @@ func TestCloseLeavesASmallLog(t *testing.T) {
 		}
 	}
 }
+
+// TestFullLogDisk: where the disk has no room for another log file, one is
+// enough as long as the driver takes what is in it. Where it does not, Updates
+// are refused with NoSpace, and go on when it does again.
+func TestFullLogDisk(t *testing.T) {
+	d, driver := newDisk(), mem.New(mem.Options{})
+	d.room = 18 << 10 // one file and half a header
+	s := open(t, options(d, driver))
+	defer s.Close()
+	value := string(make([]byte, 300))
+	for i := range 400 {
+		set(t, s, fmt.Sprint(i%50), value)
+	}
+	var fullNow atomic.Bool
+	fullNow.Store(true)
+	driver.SetHook(func(p mem.Point, n uint64) error {
+		if p == mem.BeforeCommit && fullNow.Load() {
+			return &backend.Error{Op: "update", Kind: backend.NoSpace, Err: errors.New("told to be full")}
+		}
+		return nil
+	})
+	last := s.LastLSN()
+	var err error
+	for i := 0; i < 200 && err == nil; i++ {
+		if _, err = apply1(t.Context(), s, []edit{{key: "x", value: value}}); err == nil {
+			last++
+		}
+	}
+	if backend.KindOf(err) != backend.NoSpace {
+		t.Fatalf("Update with a full log: %v, want NoSpace", err)
+	}
+	if got := s.LastLSN(); got != last {
+		t.Errorf("LSN %d, want %d", got, last)
+	}
+	if err := s.Sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+	fullNow.Store(false)
+	if lsn := set(t, s, "y", value); lsn != last+1 {
+		t.Errorf("LSN %d, want %d", lsn, last+1)
+	}
+	if st := s.Stats(); st.LogError != nil {
+		t.Errorf("%+v", st)
+	}
+}

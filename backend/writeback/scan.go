@@ -27,7 +27,7 @@ type scannedFile struct {
 	header
 	records []record // as they lie in the file; their LSNs ascend
 	bad     []span
-	foreign bool // not a readable file of this store
+	aside   bool // not a readable file of this store: to be kept as *.damaged
 }
 
 // scanFile finds the records in data, the bytes of a whole log file. Records up
@@ -74,18 +74,36 @@ func nextRecord(data []byte, at int64, seed uint32, f *scannedFile) int64 {
 	return int64(len(data))
 }
 
-// readWhole reads the whole of a file.
-func readWhole(f File) ([]byte, error) {
+// readWhole reads the whole of a file. With skip, parts that cannot be read are
+// given as zeros, and the error tells of the first of them beside the data.
+func readWhole(f File, skip bool) (data []byte, err error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
-	data := make([]byte, size)
-	if n, err := f.ReadAt(data, 0); err != nil && (err != io.EOF || int64(n) < size) {
-		return nil, fmt.Errorf("read %d of %d bytes: %w", n, size, err)
+	data = make([]byte, size)
+	for at := int64(0); at < size; {
+		part := data[at:min(at+readStep, size)]
+		n, rerr := f.ReadAt(part, at)
+		if n < len(part) {
+			if rerr == nil || rerr == io.EOF {
+				rerr = io.ErrUnexpectedEOF
+			}
+			if rerr = fmt.Errorf("read at offset %d: %w", at+int64(n), rerr); !skip {
+				return nil, rerr
+			}
+			if err == nil {
+				err = rerr
+			}
+			clear(part[n:])
+		}
+		at += int64(len(part))
 	}
-	return data, nil
+	return data, err
 }
+
+// readStep is how much is read at once, and lost where a part cannot be read.
+const readStep = 4096
 
 // recovered is what the log holds beyond the driver.
 type recovered struct {

@@ -36,6 +36,26 @@ func (st Stats) MeanBatch() float64 {
 	return float64(st.Updates) / float64(st.Commits)
 }
 
+// complainEvery is the shortest time between two messages about one trouble.
+const complainEvery = 10 * time.Second
+
+// complaints is when each trouble was last told in the log. Store.mu guards it.
+type complaints struct{ write, sync, replace, commit time.Time }
+
+// complain tells of a trouble, but not all the time; mu not held.
+func (s *Store) complain(last *time.Time, msg string, args ...any) {
+	s.mu.Lock()
+	now := time.Now()
+	tell := now.Sub(*last) >= complainEvery
+	if tell {
+		*last = now
+	}
+	s.mu.Unlock()
+	if tell {
+		s.log.Error(msg, args...)
+	}
+}
+
 // Stats gives the numbers as they are now. It works on a closed store too.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()

@@ -76,16 +76,18 @@ type Store struct {
 	writer chan struct{}
 	set    changeSet
 
-	stop                 chan struct{} // closed to end the goroutines
-	work                 sync.WaitGroup
-	wakeSync, wakeCommit chan struct{}
+	stop       chan struct{} // closed to end the goroutines
+	work       sync.WaitGroup
+	wakeSync   chan struct{}
+	wakeCommit chan struct{}
 
-	mu     sync.Mutex
-	over   overlay
-	views  views
-	redo   redo
-	commit commitState
-	calls  calls
+	mu         sync.Mutex
+	over       overlay
+	views      views
+	redo       redo
+	commit     commitState
+	calls      calls
+	complaints complaints
 }
 
 var _ backend.Logged = (*Store)(nil)
@@ -118,9 +120,10 @@ func (s *Store) Update(ctx context.Context, fn func(backend.Tx) error) (backend.
 	return s.UpdateFrom(ctx, backend.Origin{}, fn)
 }
 
-// UpdateFrom runs fn once, alone among Updates, and makes its changes take
-// effect once they are in the log. An Update that changes nothing gives the
-// number of the last one.
+// UpdateFrom runs fn, alone among Updates, and makes its changes take effect
+// once they are in the log. An Update that changes nothing gives the number of
+// the last one. Where the log's disk is full, everything pending is committed to
+// make room and fn runs again.
 //
 // While more than MaxPending is pending it waits for the committer before it
 // runs fn; callers may hold locks meanwhile, the committer needs none of
@@ -134,15 +137,20 @@ func (s *Store) UpdateFrom(ctx context.Context, o backend.Origin, fn func(backen
 		return 0, err
 	}
 	defer s.leave()
-	if err := s.waitForRoom(ctx); err != nil {
-		return 0, err
+	lsn, logged, err := s.update(ctx, o, fn)
+	if !logged && full(err) && s.flush(ctx) == nil {
+		lsn, _, err = s.update(ctx, o, fn)
 	}
-	defer s.unlockWriter()
-	return s.update(ctx, o, fn)
+	return lsn, err
 }
 
-// update is UpdateFrom with writer held.
-func (s *Store) update(ctx context.Context, o backend.Origin, fn func(backend.Tx) error) (backend.LSN, error) {
+// update is UpdateFrom once. logged is false if it failed because the log could
+// not be written.
+func (s *Store) update(ctx context.Context, o backend.Origin, fn func(backend.Tx) error) (lsn backend.LSN, logged bool, err error) {
+	if err := s.waitForRoom(ctx); err != nil {
+		return 0, true, err
+	}
+	defer s.unlockWriter()
 	s.set.reset()
 	t := &tx{s: s, ctx: ctx, own: &s.set}
 	defer func() {
@@ -154,18 +162,18 @@ func (s *Store) update(ctx context.Context, o backend.Origin, fn func(backend.Tx
 		}
 	}()
 	if err := fn(t); err != nil {
-		return 0, err
+		return 0, true, err
 	}
 	t.done = true
 	if s.set.live == 0 {
-		return s.LastLSN(), nil
+		return s.LastLSN(), true, nil
 	}
 	p := s.set.record(o, s.over.last+1) // last changes under the writer's lock alone
 	if err := s.appendLog(p); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	s.publish(p)
-	return p.lsn, nil
+	return p.lsn, true, nil
 }
 
 // publish makes a logged Update take effect; writer held.
@@ -178,9 +186,10 @@ func (s *Store) publish(p *op) {
 	before := cur.tail
 	cur.tail += int64(len(p.rec))
 	cur.last = p.lsn
+	s.redo.dirtyBytes += int64(len(p.rec))
 	clean, empty := s.durable() == s.over.last, len(s.over.queue) == 0
 	s.over.add(p)
-	if clean || before < half && cur.tail >= half {
+	if clean || before < half && cur.tail >= half || s.redo.dirtyBytes >= s.opts.dirtyLimit() {
 		wake(s.wakeSync)
 	}
 	if empty || s.over.bytes >= s.opts.CommitBytes && !s.commit.draining {

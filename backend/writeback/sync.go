@@ -77,11 +77,12 @@ func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 	}
 	s.redo.syncing = make(chan struct{})
 	f, last := s.redo.cur.f, s.over.last
+	s.redo.dirtyBytes = 0 // of a sync that fails nothing counts any more
 	s.mu.Unlock()
 	err := f.Sync()
 	s.unlockSync(err, last)
 	if err != nil {
-		s.log.Error("log sync failed; all pending updates go to a new file", "err", err)
+		s.complain(&s.complaints.sync, "log sync failed; all pending updates go to a new file", "err", err)
 	}
 	return err
 }
@@ -149,6 +150,9 @@ func (s *Store) syncDue() (due time.Time, any bool) {
 	}
 	if s.over.last <= s.durable() {
 		return due, false
+	}
+	if s.redo.dirtyBytes >= s.opts.dirtyLimit() {
+		return retry, true
 	}
 	q := s.over.queue
 	oldest := q[s.durable()+1-q[0].lsn] // the queue has no gaps and starts at or before it
