@@ -170,7 +170,7 @@ func (tx *Txn) Link(ino, newParent backend.Ino, newName string) (backend.Attr, e
 	}
 	tx.setRecord(p, &prec)
 	tx.setRecord(n, &rec)
-	n.memo = 0
+	tx.renamed(n)
 	delete(tx.v.orphans, ino)
 	tx.cacheName(p, newName, e)
 	tx.changed(Change{Kind: EntryAdded, Node: tx.node(newParent), Name: newName, Child: tx.node(ino)})
@@ -261,7 +261,7 @@ func (tx *Txn) remove(parent backend.Ino, name string, dir bool) error {
 
 // unlinked follows up on an inode that lost a name.
 func (tx *Txn) unlinked(n *inode) {
-	n.memo = 0
+	tx.renamed(n)
 	if n.rec.typ != backend.TypeDir {
 		tx.changed(Change{Kind: AttrChanged, Node: tx.node(n.ino)})
 	}

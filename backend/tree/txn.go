@@ -19,6 +19,9 @@ type Op struct {
 	Origin   backend.Origin
 	// KillPriv asks writes, truncates and chowns to clear set-id bits.
 	KillPriv bool
+	// KeepMemos: what Txn.Memo keeps of an inode does not depend on how many
+	// names it has, so that it need not be found anew with each.
+	KeepMemos bool
 }
 
 // Txn is one volume under its lock. Set Op before the first method that changes
@@ -58,7 +61,8 @@ func (tx *Txn) LSN() backend.LSN { return tx.lsn }
 func (tx *Txn) DirGeneration() uint64 { return tx.v.dirGen }
 
 // Memo is a word that the caller may keep with a cached inode; 0 if none is
-// kept. It is lost when the inode leaves the cache or one of its names changes.
+// kept. It is lost when the inode leaves the cache and, but for Op.KeepMemos,
+// when one of its names changes.
 func (tx *Txn) Memo(ino backend.Ino) uint64 {
 	if n := tx.v.inodes[ino]; n != nil {
 		return n.memo
@@ -70,6 +74,13 @@ func (tx *Txn) Memo(ino backend.Ino) uint64 {
 func (tx *Txn) SetMemo(ino backend.Ino, m uint64) {
 	if n := tx.v.inodes[ino]; n != nil {
 		n.memo = m
+	}
+}
+
+// renamed drops what is kept of an inode whose names changed.
+func (tx *Txn) renamed(n *inode) {
+	if !tx.Op.KeepMemos {
+		n.memo = 0
 	}
 }
 
