@@ -38,11 +38,14 @@ func (b *rootBuilder) build() error {
 		{"reach the mounts to show", b.grab},
 		{"make a root", func() error { return tmpfs(rootDir, "mode=0755,size=4m", 0) }},
 		{"show the host", b.host},
+		// Before anything is made below it: this process may write where the
+		// host's root may.
+		{"make the host read-only", b.seal},
 		{"hide other mounts", b.dropMounts},
 		{"hide paths", b.hide},
 		{"show paths", b.show},
 		{"replace files", b.files},
-		{"make the host read-only", b.seal},
+		{"make the rest read-only", b.seal},
 		{"make /dev", b.dev},
 		{"make /proc", b.proc},
 		{"show the view", b.warren},
@@ -214,7 +217,7 @@ func (b *rootBuilder) files() error {
 			}
 			continue
 		}
-		tmp := fmt.Sprintf("%s/.file%d", rootDir, i)
+		tmp := at(fmt.Sprintf("/run/.file%d", i))
 		if err := os.WriteFile(tmp, []byte(f.Content), 0o444); err != nil {
 			return err
 		}

@@ -90,6 +90,9 @@ func runInit() error {
 	if err != nil {
 		return err
 	}
+	if err := newKeyring(); err != nil {
+		return err
+	}
 	unix.Umask(0o022)
 	b := &rootBuilder{spec: spec}
 	if err := b.build(); err != nil {
@@ -117,6 +120,17 @@ func runInit() error {
 	return fmt.Errorf("become %s: %w", stageWait, err)
 }
 
+// newKeyring parts from the caller's session keyring and the keys in it. Where
+// there are no keyrings there is nothing to part from.
+func newKeyring() error {
+	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	switch errno {
+	case 0, unix.ENOSYS, unix.EPERM:
+		return nil
+	}
+	return fmt.Errorf("join a new session keyring: %w", errno)
+}
+
 // startExec starts run-exec in a user namespace of its own, with the same ids
 // inside as outside.
 func startExec(spec *sandboxSpec) (int, error) {
@@ -138,6 +152,7 @@ func startExec(spec *sandboxSpec) (int, error) {
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: int(spec.UID), HostID: int(spec.UID), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: int(spec.GID), HostID: int(spec.GID), Size: 1}},
 			AmbientCaps: []uintptr{unix.CAP_SETPCAP}, // to empty the bounding set
+			Setpgid:     spec.NewSession,             // for signals to it and its children
 		},
 	})
 	if err != nil {
@@ -243,12 +258,14 @@ func runWait() int {
 	}()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedSignals...)
+	to := -pid // the command and what it started in its process group
 	if os.Args[2] == "shared" {
+		to = pid
 		signal.Ignore(terminalSignals...) // the command gets them itself
 	}
 	go func() {
 		for s := range signals {
-			_ = unix.Kill(pid, s.(syscall.Signal))
+			_ = unix.Kill(to, s.(syscall.Signal))
 		}
 	}()
 	for {

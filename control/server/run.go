@@ -56,10 +56,11 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	m := Mounting{Dir: dir, View: view.Options{Agent: a.Key, Access: access, UID: uid, GID: gid}}
 	s.mounting.Lock()
-	_, err = s.Mounts.Mount(r.Context(), m)
+	if _, err = s.Mounts.Mount(r.Context(), m); err != nil {
+		removeRunDir(dir)
+	}
 	s.mounting.Unlock()
 	if err != nil {
-		removeRunDir(dir)
 		return err
 	}
 	held := &run{agent: a.Key, stop: make(chan struct{}), gone: make(chan struct{}), mount: control.Mount{
