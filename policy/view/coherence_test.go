@@ -9,7 +9,6 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
-	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -249,123 +248,6 @@ func TestSendsUnlocked(t *testing.T) {
 	_, err := w.gaia.Write(nil, s.file, []byte("x"), 0)
 	w.ok(err, "write")
 	w.ok(w.gaia.Rename(nil, s.dir, "f", s.dir, "g", 0), "rename")
-}
-
-// TestPublishTells: what views that are open lose and win is told to their
-// mounts, and to no others.
-func TestPublishTells(t *testing.T) {
-	w := newWorld(t)
-	kernels := map[string]*kernel{}
-	views := map[string]*view.View{}
-	for _, who := range []string{"web", "guest", "gaia", "kid"} {
-		kernels[who] = &kernel{w: w}
-		views[who] = w.openWith(view.Options{Agent: who, Observer: kernels[who]})
-	}
-	site, bobs := w.node("/projects/site"), w.node("/projects/bobs")
-	projects, root := w.node("/projects"), w.node("/")
-	f := w.write("/projects/site/f", "f")
-	work := w.write("/agents/web/workspace/f", "f")
-	edge := func(p backend.NodeID, name string, n backend.NodeID) view.Edge {
-		return view.Edge{Parent: p, Name: name, Node: n}
-	}
-	check := func(step string, want map[string]view.Revocation) {
-		t.Helper()
-		w.publish()
-		for who, k := range kernels {
-			got := k.takeRevoked()
-			r, told := want[who]
-			if len(got) > 1 || told != (len(got) == 1) {
-				t.Errorf("%s: %s is told %d times, want %v", step, who, len(got), told)
-				continue
-			}
-			if told && (!sameEdges(got[0].Gone, r.Gone) || !sameEdges(got[0].Came, r.Came) || !sameSet(got[0].Changed, r.Changed)) {
-				t.Errorf("%s: %s is told %+v, want %+v", step, who, got[0], r)
-			}
-		}
-	}
-	check("nothing new", nil)
-	delete(w.facts.Projects["site"], "web")
-	check("web leaves its one project", map[string]view.Revocation{
-		"web": {Gone: []view.Edge{edge(root, "projects", projects)}},
-	})
-	_, err := views["web"].Read(nil, f, make([]byte, 1), 0)
-	w.kind(err, backend.NotFound, "read by who left")
-	w.facts.Projects["site"]["web"] = "read"
-	check("web comes back", map[string]view.Revocation{
-		"web": {Came: []view.Edge{edge(root, "projects", projects), edge(projects, "site", site)}},
-	})
-	w.facts.Projects["site"]["web"] = "write"
-	check("web may write", map[string]view.Revocation{"web": {Changed: []backend.VolumeID{site.Volume()}}})
-	w.facts.Projects["bobs"]["web"] = "write"
-	check("one project more", map[string]view.Revocation{"web": {Came: []view.Edge{edge(projects, "bobs", bobs)}}})
-	delete(w.facts.Projects["site"], "web")
-	check("one less", map[string]view.Revocation{"web": {Gone: []view.Edge{edge(projects, "site", site)}}})
-	web := w.facts.Agents["web"]
-	web.Access = policy.NoAccess
-	w.facts.Agents["web"] = web
-	w.publish()
-	r := kernels["web"].takeRevoked()
-	if len(r) != 1 || !sameEdges(r[0].Gone, []view.Edge{edge(root, "agents", w.node("/agents")), edge(root, "users", w.node("/users")), edge(root, "projects", projects)}) {
-		t.Errorf("access none: %+v", r)
-	} else {
-		for n, want := range map[backend.NodeID]view.Standing{f: view.Hidden, work: view.Hidden, 7: view.Hidden} {
-			if got := r[0].Standing(n); got != want {
-				t.Errorf("standing of %v is %v", n, got)
-			}
-		}
-	}
-	if a, err := views["web"].Getattr(nil, root); err != nil || a.Mode != 0o555 {
-		t.Errorf("the root of a view of nothing: %+v, %v", a, err)
-	}
-	web.Access = policy.ReadOnly
-	w.facts.Agents["web"] = web
-	w.publish()
-	if r := kernels["web"].takeRevoked(); len(r) != 1 || len(r[0].Came) != 11 || len(r[0].Gone)+len(r[0].Changed) != 0 {
-		t.Errorf("access back: %+v", r)
-	}
-	for _, k := range kernels {
-		k.takeRevoked()
-	}
-	w.facts.Settings.DenyNames = []string{"f"}
-	w.publish()
-	for who, k := range kernels {
-		r := k.takeRevoked()
-		if len(r) != 1 || len(r[0].Changed) < 2 || len(r[0].Gone)+len(r[0].Came) != 0 {
-			t.Errorf("deny-list: %s is told %+v", who, r)
-			continue
-		}
-		want := map[string]view.Standing{"web": view.Unreadable, "gaia": view.Unreadable}[who]
-		if got := r[0].Standing(work); got != want {
-			t.Errorf("deny-list: %s stands %v to the file", who, got)
-		}
-	}
-	views["gaia"].Close()
-	w.ok(w.space.RemoveVolume(t.Context(), view.Label{Kind: view.KindUser, Owner: "ada"}), "remove /users/ada")
-	if r := kernels["web"].takeRevoked(); len(r) != 1 || !sameEdges(r[0].Gone, []view.Edge{edge(root, "users", w.node("/users"))}) {
-		t.Errorf("a removed volume: %+v", r)
-	}
-	if r := kernels["gaia"].takeRevoked(); r != nil {
-		t.Errorf("a closed view is told %+v", r)
-	}
-	ada := w.volume(view.KindUser, "ada")
-	want := []view.Edge{edge(root, "users", w.node("/users")), edge(w.node("/users"), "ada", backend.Node(ada, backend.RootIno))}
-	if r := kernels["web"].takeRevoked(); len(r) != 1 || !sameEdges(r[0].Came, want) || len(r[0].Gone)+len(r[0].Changed) != 0 {
-		t.Errorf("a new volume: %+v", r)
-	}
-}
-
-func sameEdges(a, b []view.Edge) bool { return sameSet(a, b) }
-
-func sameSet[T comparable](a, b []T) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for _, x := range a {
-		if !slices.Contains(b, x) {
-			return false
-		}
-	}
-	return true
 }
 
 // TestPublishIsAtOnce runs under -race: from the moment Publish returns, no
