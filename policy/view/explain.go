@@ -11,8 +11,8 @@ import (
 // Explain tells how policy decides about an action of agent at a tree path,
 // and why. It looks behind the agent's view: it is for the administrator and
 // for whoever sees path. Symlinks are not followed. For create and remove of a
-// path that is not a directory, the directory it stands in counts. Errors: NotFound (the agent, or nothing there to decide about),
-// Invalid.
+// path that is not a directory, the directory it stands in counts. Errors:
+// NotFound (the agent, or nothing there to decide about), Invalid.
 func (s *Space) Explain(agent string, a policy.Action, path string) (policy.Explanation, error) {
 	p, known := s.engine.Principal(agent, policy.ReadWrite)
 	if !known {
