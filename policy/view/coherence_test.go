@@ -24,7 +24,7 @@ type kernel struct {
 }
 
 func (k *kernel) note(what string, node backend.NodeID, a *backend.Attr) {
-	if k.locked && !lockHeld(k.w.tree, node.Volume()) {
+	if k.locked && !lockHeld(k.w.tree, node.Volume(), 3*time.Millisecond) {
 		k.w.t.Errorf("%s came without the volume's lock", what)
 	}
 	k.mu.Lock()
@@ -70,8 +70,8 @@ func (k *kernel) takeRevoked() []view.Revocation {
 	return out
 }
 
-// lockHeld tells whether somebody holds a volume's lock for a while.
-func lockHeld(t *tree.Tree, vol backend.VolumeID) bool {
+// lockHeld tells whether a volume's lock cannot be had within a time.
+func lockHeld(t *tree.Tree, vol backend.VolumeID, within time.Duration) bool {
 	got := make(chan struct{})
 	go func() {
 		t.With(vol, func(*tree.Txn) error { return nil })
@@ -80,7 +80,7 @@ func lockHeld(t *tree.Tree, vol backend.VolumeID) bool {
 	select {
 	case <-got:
 		return false
-	case <-time.After(3 * time.Millisecond):
+	case <-time.After(within):
 		return true
 	}
 }
@@ -168,7 +168,7 @@ func TestTellsNotifier(t *testing.T) {
 	v := w.openWith(view.Options{Agent: "web", Observer: k})
 	s := w.stage("/agents/web/workspace", 0)
 	w.hub.inside = func() {
-		if !lockHeld(w.tree, s.dir.Volume()) {
+		if !lockHeld(w.tree, s.dir.Volume(), 3*time.Millisecond) {
 			t.Error("collected without the lock")
 		}
 	}
@@ -231,7 +231,7 @@ type unlockedSend struct {
 }
 
 func (u unlockedSend) Send() {
-	if lockHeld(u.w.tree, u.vol) {
+	if lockHeld(u.w.tree, u.vol, 10*time.Second) {
 		u.w.t.Error("sent with the lock held")
 	}
 }
