@@ -107,20 +107,7 @@ func TestOpenRefusesNewerFormat(t *testing.T) {
 	closeStore(t, open(t, dir))
 	// The record of format "2", as a later version of this package would write it.
 	record := badger.EncodeForTest("\x00format", "2")
-	db, err := bdg.OpenManaged(bdg.DefaultOptions(dir).WithLogger(nil).WithExternalMagic(0x7761))
-	if err != nil {
-		t.Fatal(err)
-	}
-	txn := db.NewTransactionAt(1, true)
-	if err := txn.Set([]byte("\x00format"), record); err != nil {
-		t.Fatal(err)
-	}
-	if err := txn.CommitAt(1, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	putRecord(t, dir, 0, "\x00format", record)
 	opens(t, badger.Options{Dir: dir}, backend.Unsupported, `"2"`)
 }
 
@@ -175,6 +162,14 @@ func TestLostUpdatesAreNoticed(t *testing.T) {
 			t.Errorf("key %d: %v, the last Update is %d", i, err, last)
 		}
 	}
+}
+
+// TestEntriesAfterTheLastUpdate has an entry that belongs to no Update, as a
+// commit that failed halfway could have left it: the next Update would show it.
+func TestEntriesAfterTheLastUpdate(t *testing.T) {
+	dir := makeTables(t, 2)
+	putRecord(t, dir, 1, "\x01stray", badger.EncodeForTest("\x01stray", "v"))
+	opens(t, badger.Options{Dir: dir}, backend.IO, "the last Update is 2 and there are entries of 3")
 }
 
 // TestTablesOfAnUnfinishedFlush has tables that the manifest does not name: one
