@@ -128,6 +128,26 @@ func TestDeadMountpointIsCleared(t *testing.T) {
 	must(t, os.WriteFile(m.Dir()+"/f", nil, 0o644))
 }
 
+// TestDeadMountOfAnotherUserIsCleared: the kernel does not tell root that it is
+// dead. One that is alive is left alone.
+func TestDeadMountOfAnotherUserIsCleared(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	dir := filepath.Join(s.dir, "private", "m")
+	must(t, os.MkdirAll(dir, 0o700))
+	for range 2 {
+		call := mountCall{dir: dir, source: "warren:gone", uid: 4321, gid: 4322}
+		fd, err := call.do()
+		must(t, err)
+		must(t, unix.Close(fd))
+	}
+	m := s.mounted("", Config{Dir: dir, UID: 4321, GID: 4322})
+	must(t, ClearDead(m.Dir()))
+	if !stillMounted(m.Dir(), m.minor) {
+		t.Error("a live mount was cleared")
+	}
+}
+
 func TestBusyUnmount(t *testing.T) {
 	s := newStack(t, memDriver)
 	s.watch(time.Minute)

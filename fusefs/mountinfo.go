@@ -15,6 +15,8 @@ type mountEntry struct {
 	dir    string
 	minor  uint32 // of the device number: the number of the FUSE connection
 	fsType string
+	uid    uint32 // whose mount it is, if it is a FUSE mount
+	gid    uint32
 }
 
 // mountTable reads this process's mounts. It is how the daemon looks at its
@@ -48,7 +50,19 @@ func parseMount(line string) (mountEntry, bool) {
 	if err != nil {
 		return mountEntry{}, false
 	}
-	return mountEntry{dir: unescape(left[4]), minor: uint32(n), fsType: right[0]}, true
+	e := mountEntry{dir: unescape(left[4]), minor: uint32(n), fsType: right[0]}
+	for opt := range strings.SplitSeq(right[len(right)-1], ",") {
+		name, value, _ := strings.Cut(opt, "=")
+		id, err := strconv.ParseUint(value, 10, 32)
+		switch {
+		case err != nil:
+		case name == "user_id":
+			e.uid = uint32(id)
+		case name == "group_id":
+			e.gid = uint32(id)
+		}
+	}
+	return e, true
 }
 
 // unescape undoes the octal escapes of mountinfo.

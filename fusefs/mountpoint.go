@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -71,7 +72,7 @@ func bounded(fn func() error) error {
 // prepareMountpoint checks that dir can be mounted on. A mount of warren whose
 // daemon is gone is cleared away first.
 func prepareMountpoint(dir string) error {
-	if err := clearDead(dir); err != nil {
+	if err := ClearDead(dir); err != nil {
 		return err
 	}
 	var st unix.Stat_t
@@ -107,18 +108,15 @@ func isEmpty(dir string) error {
 	return mountError(dir, kindOfErrno(err), err)
 }
 
-// clearDead detaches mounts of warren at dir that no daemon serves any more
-// ("Transport endpoint is not connected").
-func clearDead(dir string) error {
+// ClearDead detaches mounts of warren at dir that no daemon serves any more
+// ("Transport endpoint is not connected"). What is alive, or not warren's, stays.
+func ClearDead(dir string) error {
 	for range 16 { // they may lie over each other
 		e, ok := topMount(dir)
 		if !ok || e.fsType != fsType {
 			return nil
 		}
-		// statfs, since it is never answered from the kernel's caches, as stat
-		// of a root whose daemon is gone still is.
-		var st unix.Statfs_t
-		if err := bounded(func() error { return unix.Statfs(dir, &st) }); err != unix.ENOTCONN {
+		if err := bounded(func() error { return e.probe() }); err != unix.ENOTCONN {
 			return nil // alive: somebody else's
 		}
 		if err := detach(dir); err != nil {
@@ -126,6 +124,36 @@ func clearDead(dir string) error {
 		}
 	}
 	return nil
+}
+
+// probe asks what is mounted for an answer: by statfs, which is never answered
+// from the kernel's caches, as stat of a root whose daemon is gone still is;
+// and as the mount's own user, since for others, root too, the kernel makes an
+// answer up.
+func (e mountEntry) probe() error {
+	fd, err := unix.Open(e.dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	answer := make(chan error, 1)
+	go func() {
+		defer unix.Close(fd)
+		if e.uid != uint32(os.Geteuid()) {
+			// The ids of this one thread. It is never unlocked, so it ends with
+			// the goroutine and runs nothing else.
+			runtime.LockOSThread()
+			g, u := uintptr(e.gid), uintptr(e.uid)
+			_, _, gerr := unix.RawSyscall(unix.SYS_SETRESGID, g, g, g)
+			_, _, uerr := unix.RawSyscall(unix.SYS_SETRESUID, u, u, u)
+			if gerr != 0 || uerr != 0 {
+				answer <- unix.EPERM
+				return
+			}
+		}
+		var st unix.Statfs_t
+		answer <- unix.Fstatfs(fd, &st)
+	}()
+	return <-answer
 }
 
 // kindOfErrno finds a kind for what the system said.
