@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 
@@ -107,16 +105,4 @@ func newLog(a *app, level string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(a.stderr, o)), nil
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, o)), nil
-}
-
-// detach takes a mount out of the host's tree at once.
-func detach(dir string) error {
-	if os.Geteuid() == 0 {
-		return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	}
-	out, err := exec.Command("fusermount3", "-u", "-z", "--", dir).CombinedOutput()
-	if err != nil {
-		return errors.New(string(out))
-	}
-	return nil
 }

@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serve, "stop": stop, "unmounted": unmounted, "until": until,
+			"exits": exits, "serve": serve, "halt": halt, "unmounted": unmounted, "until": until,
 		},
 	})
 }
@@ -71,7 +71,7 @@ func unmountBelow(t *testing.T, dir string) {
 		t.Error(err)
 	}
 	for i := len(left) - 1; i >= 0; i-- {
-		if err := detach(left[i].Path); err != nil {
+		if err := unix.Unmount(left[i].Path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			t.Errorf("%s stays mounted: %v", left[i].Path, err)
 		}
 	}
@@ -145,11 +145,11 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// stop SIGNAL ends the daemon by a signal and waits until it is gone.
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+// halt SIGNAL ends the daemon by a signal and waits until it is gone.
+func halt(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]unix.Signal{"TERM": unix.SIGTERM, "INT": unix.SIGINT, "KILL": unix.SIGKILL}
 	if neg || len(args) != 1 || signals[args[0]] == 0 {
-		ts.Fatalf("usage: stop TERM|INT|KILL")
+		ts.Fatalf("usage: halt TERM|INT|KILL")
 	}
 	b, err := os.ReadFile(daemonPID(ts))
 	ts.Check(err)

@@ -288,4 +288,5 @@ var terminalSignals = []os.Signal{unix.SIGINT, unix.SIGQUIT}
 
 // passedSignals reach the command when they are sent to `warren run`. On a
 // terminal that both share, terminalSignals are not passed on.
-var passedSignals = []os.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGINT, unix.SIGQUIT, unix.SIGCONT}
+var passedSignals = []os.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGINT, unix.SIGQUIT,
+	unix.SIGCONT, unix.SIGWINCH}

@@ -203,19 +203,7 @@ func (m mounter) Unmount(ctx context.Context, dir string, force bool) error {
 	return got.Unmount(ctx, force)
 }
 
-// Clear detaches what is mounted at dir if no daemon answers for it.
-func (m mounter) Clear(dir string) error {
-	for range 16 { // they may lie over each other
-		var st unix.Stat_t
-		if err := unix.Lstat(dir, &st); !errors.Is(err, unix.ENOTCONN) {
-			return nil
-		}
-		if err := detach(dir); err != nil {
-			return &backend.Error{Op: "clear dead mount", Path: dir, Kind: backend.Busy, Err: err}
-		}
-	}
-	return nil
-}
+func (m mounter) Clear(dir string) error { return fusefs.ClearDead(dir) }
 
 func (m mounter) Mounted() []string {
 	var dirs []string
