@@ -340,3 +340,34 @@ func statErr(path string) error {
 	_, err := os.Stat(path)
 	return err
 }
+
+// TestMapAgainstWriter: one mount stores through a shared map of a file and
+// syncs it, the other writes the same pages. Which of them wins is not promised;
+// that neither hangs is, and that both mounts agree in the end.
+func TestMapAgainstWriter(t *testing.T) {
+	s, m, n := twoMounts(t)
+	must(t, os.WriteFile(m+"/f", make([]byte, 8*4096), 0o644))
+	seconds := max(1, int(hammerTime(t).Seconds()))
+	s.shell(m, n, fmt.Sprintf(`timeout %[2]d python3 - $N/f %[1]d <<'P' & a=$!
+import mmap, os, sys, time
+f = os.open(sys.argv[1], os.O_RDWR)
+m = mmap.mmap(f, 8 * 4096)
+end, i = time.time() + int(sys.argv[2]), 0
+while time.time() < end:
+    i += 1
+    m[(i %% 8) * 4096 + 7] = i %% 256
+    if i %% 3 == 0: m.flush()
+m.flush(); m.close(); os.close(f)
+P
+timeout %[2]d python3 - $M/f %[1]d <<'P' & b=$!
+import os, sys, time
+f = os.open(sys.argv[1], os.O_RDWR)
+end, i = time.time() + int(sys.argv[2]), 0
+while time.time() < end:
+    i += 1
+    os.pwrite(f, b"w" * 100, (i %% 8) * 4096 + 50)
+    os.pread(f, 10, 0)
+os.close(f)
+P
+wait $a; wait $b; cmp $M/f $N/f`, seconds, seconds+60))
+}
