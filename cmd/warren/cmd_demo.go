@@ -207,7 +207,7 @@ func (d *demo) howToGoOn() {
 
 and end it with:
 
-  kill %d && rm -rf %s
+  kill %d; while kill -0 %[6]d 2>/dev/null; do sleep 0.1; done; rm -rf %s
 `, d.socket(), d.mnt("gaia"), d.self, d.self, d.self, d.serve.Process.Pid, d.dir)
 }
 
