@@ -109,8 +109,8 @@ func (s *Store) shutdown() error {
 
 // halt ends the goroutines.
 func (s *Store) halt() {
-	close(s.stop)
-	s.work.Wait()
+	close(s.work.stop)
+	s.work.group.Wait()
 }
 
 // emptyLog leaves one small file in the log: there is nothing to recover, but

@@ -91,7 +91,7 @@ func newBatch(ops []*op) *batch {
 	return b
 }
 
-// committer moves Updates from the queue to the driver until Store.stop is closed.
+// committer moves Updates from the queue to the driver until work.stop is closed.
 func (s *Store) committer() {
 	for {
 		ops, due, any := s.nextUpdates(time.Now())
@@ -99,7 +99,7 @@ func (s *Store) committer() {
 			s.commitOnce(ops)
 			continue
 		}
-		if !s.wait(s.wakeCommit, due, any) {
+		if !s.wait(s.work.wakeCommit, due, any) {
 			return
 		}
 	}
@@ -330,7 +330,7 @@ func (s *Store) flush(ctx context.Context) error {
 	if c.running { // that attempt began before the call
 		enough++
 	}
-	wake(s.wakeCommit)
+	wake(s.work.wakeCommit)
 	for c.committed < target {
 		if c.err != nil && c.attempts >= enough {
 			return c.err

@@ -27,7 +27,6 @@ type testFile struct {
 	seq, first   uint64
 	salt         uint64
 	b            []byte
-	tailGarbage  []byte
 	damageHeader bool
 }
 

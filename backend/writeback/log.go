@@ -26,10 +26,14 @@ type redo struct {
 
 	dirtyBytes int64 // appended since the last sync began
 
-	missed uint64    // syncs by age that failed in a row
-	tried  time.Time // the last of them
-
+	byAge           pace // of syncs that nobody asked for
 	syncs, failures uint64
+}
+
+// pace spaces out tries that fail.
+type pace struct {
+	missed uint64    // in a row
+	tried  time.Time // the last of them
 }
 
 // appendLog writes p's record at the log's tail; writer held. After an error
@@ -75,7 +79,7 @@ func (s *Store) rewind() bool {
 	defer s.mu.Unlock()
 	if len(s.over.queue) > 0 || s.redo.dirty || s.redo.failed != nil {
 		s.commit.flushTo = s.over.last
-		wake(s.wakeCommit)
+		wake(s.work.wakeCommit)
 		return false
 	}
 	s.redo.cur.tail = fileHeader
@@ -103,7 +107,7 @@ func (s *Store) repairTail() {
 		s.mu.Lock()
 		s.redo.dirty = true
 		s.mu.Unlock()
-		wake(s.wakeSync)
+		wake(s.work.wakeSync)
 		s.complain(&s.complaints.write, "log tail could not be repaired", "file", s.dir.in(cur.name), "offset", cur.tail, "err", err)
 	}
 }

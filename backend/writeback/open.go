@@ -16,9 +16,13 @@ import (
 //
 // Errors: IO for a log that is damaged, missing, or of another store (the text
 // names the file and the way out, Options.AcceptLoss); Unsupported for another
-// format version; NoSpace when no log file can be made; those of the driver.
+// format version; NoSpace when no log file can be made; Invalid without a
+// driver or directory; those of the driver.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
+	if o.Driver == nil || o.Dir == "" && o.FS == nil {
+		return nil, &backend.Error{Op: "open log", Kind: backend.Invalid, Err: errors.New("Options need a Driver and a Dir")}
+	}
 	if o.FS == nil {
 		fs, err := NewDirFS(o.Dir)
 		if err != nil {
@@ -28,9 +32,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		driver: o.Driver, log: o.Log, opts: o, dir: logDir{fs: o.FS, path: o.Dir},
-		writer: make(chan struct{}, 1), stop: make(chan struct{}),
-		wakeSync: make(chan struct{}, 1), wakeCommit: make(chan struct{}, 1),
-		views: views{driver: o.Driver},
+		writer: make(chan struct{}, 1),
+		work:   work{stop: make(chan struct{}), wakeSync: make(chan struct{}, 1), wakeCommit: make(chan struct{}, 1)},
+		views:  views{driver: o.Driver},
 	}
 	s.calls.init()
 	if err := s.start(ctx); err != nil {
@@ -78,8 +82,8 @@ func (s *Store) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, s.redo.cur.f.Close())
 	}
-	s.work.Go(s.syncer)
-	s.work.Go(s.committer)
+	s.work.group.Go(s.syncer)
+	s.work.group.Go(s.committer)
 	return nil
 }
 

@@ -76,10 +76,7 @@ type Store struct {
 	writer chan struct{}
 	set    changeSet
 
-	stop       chan struct{} // closed to end the goroutines
-	work       sync.WaitGroup
-	wakeSync   chan struct{}
-	wakeCommit chan struct{}
+	work work
 
 	mu         sync.Mutex
 	over       overlay
@@ -91,6 +88,14 @@ type Store struct {
 }
 
 var _ backend.Logged = (*Store)(nil)
+
+// work is the store's goroutines: the syncer and the committer.
+type work struct {
+	group      sync.WaitGroup
+	stop       chan struct{} // closed to end them
+	wakeSync   chan struct{} // makes the syncer look again
+	wakeCommit chan struct{} // makes the committer look again
+}
 
 // View runs fn on a snapshot. fn may call the store, but for Close.
 func (s *Store) View(ctx context.Context, fn func(backend.Tx) error) error {
@@ -190,10 +195,10 @@ func (s *Store) publish(p *op) {
 	clean, empty := s.durable() == s.over.last, len(s.over.queue) == 0
 	s.over.add(p)
 	if clean || before < half && cur.tail >= half || s.redo.dirtyBytes >= s.opts.dirtyLimit() {
-		wake(s.wakeSync)
+		wake(s.work.wakeSync)
 	}
 	if empty || s.over.bytes >= s.opts.CommitBytes && !s.commit.draining {
-		wake(s.wakeCommit)
+		wake(s.work.wakeCommit)
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *Store) recoverLog(ctx context.Context) error {
 }
 
 // syncer makes Updates durable once they are SyncAge old, and log files ahead
-// of need. It ends when Store.stop is closed.
+// of need. It ends when work.stop is closed.
 func (s *Store) syncer() {
 	for {
 		s.prepareSpare()
@@ -133,7 +133,7 @@ func (s *Store) syncer() {
 			s.syncByAge()
 			continue
 		}
-		if !s.wait(s.wakeSync, due, any) {
+		if !s.wait(s.work.wakeSync, due, any) {
 			return
 		}
 	}
@@ -144,7 +144,7 @@ func (s *Store) syncer() {
 func (s *Store) syncDue() (due time.Time, any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	retry := s.redo.retryAfter(s.opts.SyncAge << min(s.redo.missed, 5))
+	retry := s.redo.byAge.next(s.opts.SyncAge)
 	if s.redo.dirty {
 		return retry, true
 	}
@@ -173,11 +173,11 @@ func (s *Store) syncByAge() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		s.redo.missed = 0
+		s.redo.byAge = pace{}
 		return
 	}
-	s.redo.missed++
-	s.redo.tried = time.Now()
+	s.redo.byAge.missed++
+	s.redo.byAge.tried = time.Now()
 }
 
 // mendTail replaces a log whose tail may hold an Update that failed.
@@ -192,12 +192,12 @@ func (s *Store) mendTail(ctx context.Context) error {
 	return s.replaceLog()
 }
 
-// retryAfter is when the next try by age may start.
-func (r *redo) retryAfter(pace time.Duration) time.Time {
-	if r.missed == 0 {
+// next is when the next try may start: at once, or up to 32 steps after one that failed.
+func (p pace) next(step time.Duration) time.Time {
+	if p.missed == 0 {
 		return time.Time{}
 	}
-	return r.tried.Add(pace)
+	return p.tried.Add(step << min(p.missed, 5))
 }
 
 func maxTime(a, b time.Time) time.Time {
@@ -216,13 +216,13 @@ func (s *Store) wait(wake <-chan struct{}, due time.Time, any bool) bool {
 		alarm = t.C
 	}
 	select {
-	case <-s.stop:
+	case <-s.work.stop:
 		return false
 	case <-wake:
 	case <-alarm:
 	}
 	select {
-	case <-s.stop:
+	case <-s.work.stop:
 		return false
 	default:
 		return true
