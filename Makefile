@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # One package's tests may take this long before go test ends them.
-TIMEOUT  ?= 20m
+TIMEOUT  ?= 30m
 # make fuzz: how long each fuzz target runs.
 FUZZTIME ?= 20s
 # Which packages; make test PKG=./backend/...
@@ -89,6 +89,11 @@ crash: ## killed daemons and power cuts: stores that were left in the middle of 
 cases: ## the failures that users of other systems reported, on two real mounts
 	@scripts/deps test
 	$(GOTEST) -count=1 -v ./scripts/casetest
+
+.PHONY: work
+work: ## real work in real mounts: tar, git, npm, Python, Go, SQLite, rsync, and kill -9 after each
+	@scripts/deps test
+	$(GOTEST) -count=1 -v ./scripts/worktest
 
 .PHONY: ci
 ci: lint test ## what .ci/run does
