@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,7 +100,7 @@ func runInView(ctx context.Context, a *app, o *runOptions, args []string) (int, 
 	lost, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { hold.Gone(); cancel() }()
-	code, err := startSandbox(lost, sandbox, os.Stdin, os.Stdout, os.Stderr)
+	code, err := runInTerminal(lost, sandbox)
 	if lost.Err() != nil {
 		return 0, errors.New("the daemon ended the run or went away; the command was killed")
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/warrenfs/warren/control"
-	"golang.org/x/sys/unix"
 )
 
 // warrenDir is where a command run by `warren run` finds its view.
@@ -18,18 +17,18 @@ const warrenDir = "/warren"
 // sandboxSpec says what the namespaces of one command are to look like. It
 // travels as JSON from `warren run` to the stages it starts.
 type sandboxSpec struct {
-	View       string   `json:"view"` // host directory where the daemon mounted the agent's view
-	UID        uint32   `json:"uid"`
-	GID        uint32   `json:"gid"`
-	NewUser    bool     `json:"new_user"` // the caller is not root: mounts need a user namespace too
-	Tmp        string   `json:"tmp"`      // tree path of the directory shown as /tmp
-	Dir        string   `json:"dir"`      // working directory inside
-	Hide       []string `json:"hide"`     // host paths, free of symlinks, that must not be seen
-	Show       []bind   `json:"show"`     // host directories shown read-only, over what Hide hides
-	Files      []file   `json:"files"`    // files whose content is replaced
-	Env        []string `json:"env"`
-	Args       []string `json:"args"`
-	NewSession bool     `json:"new_session"` // part from the caller's terminal
+	View     string   `json:"view"` // host directory where the daemon mounted the agent's view
+	UID      uint32   `json:"uid"`
+	GID      uint32   `json:"gid"`
+	NewUser  bool     `json:"new_user"` // the caller is not root: mounts need a user namespace too
+	Tmp      string   `json:"tmp"`      // tree path of the directory shown as /tmp
+	Dir      string   `json:"dir"`      // working directory inside
+	Hide     []string `json:"hide"`     // host paths, free of symlinks, that must not be seen
+	Show     []bind   `json:"show"`     // host directories shown read-only, over what Hide hides
+	Files    []file   `json:"files"`    // files whose content is replaced
+	Env      []string `json:"env"`
+	Args     []string `json:"args"`
+	Terminal bool     `json:"terminal"` // standard input is a terminal, its own
 }
 
 // bind is a host directory and where it is shown.
@@ -47,7 +46,6 @@ func newSandboxSpec(o *runOptions, r control.Run, args []string) (*sandboxSpec, 
 	s := &sandboxSpec{
 		View: r.Dir, UID: r.UID, GID: r.GID, NewUser: os.Geteuid() != 0,
 		Tmp: r.Agent.Scratch + "/tmp", Dir: inside(r.Agent.Work), Args: args,
-		NewSession: needsNewSession(),
 	}
 	if o.Workdir != "" {
 		s.Dir = filepath.Join(s.Dir, o.Workdir)
@@ -212,16 +210,6 @@ func resolvConf() []file {
 		return nil
 	}
 	return []file{{real, string(b)}}
-}
-
-// needsNewSession tells whether a command that keeps the caller's terminal
-// could type into it (TIOCSTI), which kernels since 6.2 can forbid.
-func needsNewSession() bool {
-	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err != nil {
-		return true // no terminal to lose
-	}
-	b, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti")
-	return err != nil || strings.TrimSpace(string(b)) != "0"
 }
 
 // selfExe is this program, for starting its own stages.

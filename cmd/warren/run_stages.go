@@ -112,11 +112,7 @@ func runInit() error {
 	if _, err := unix.FcntlInt(fdLifeline, unix.F_SETFD, 0); err != nil {
 		return fmt.Errorf("keep the lifeline: %w", err)
 	}
-	terminal := "shared"
-	if spec.NewSession {
-		terminal = "none"
-	}
-	err = syscall.Exec(selfExe(), []string{stageWait, strconv.Itoa(pid), terminal}, nil)
+	err = syscall.Exec(selfExe(), []string{stageWait, strconv.Itoa(pid)}, nil)
 	return fmt.Errorf("become %s: %w", stageWait, err)
 }
 
@@ -152,7 +148,7 @@ func startExec(spec *sandboxSpec) (int, error) {
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: int(spec.UID), HostID: int(spec.UID), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: int(spec.GID), HostID: int(spec.GID), Size: 1}},
 			AmbientCaps: []uintptr{unix.CAP_SETPCAP}, // to empty the bounding set
-			Setpgid:     spec.NewSession,             // for signals to it and its children
+			Setpgid:     true,                        // for signals to it and its children
 		},
 	})
 	if err != nil {
@@ -170,6 +166,11 @@ func runExec() error {
 		return err
 	}
 	unix.CloseOnExec(fdError)
+	if spec.Terminal {
+		if err := takeForeground(); err != nil {
+			return fmt.Errorf("take the terminal: %w", err)
+		}
+	}
 	if err := dropAll(); err != nil {
 		return err
 	}
@@ -258,21 +259,20 @@ func runWait() int {
 	}()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedSignals...)
-	to := -pid // the command and what it started in its process group
-	if os.Args[2] == "shared" {
-		to = pid
-		signal.Ignore(terminalSignals...) // the command gets them itself
-	}
+	group := -pid // the command and what it started in its process group
 	go func() {
 		for s := range signals {
-			_ = unix.Kill(to, s.(syscall.Signal))
+			_ = unix.Kill(group, s.(syscall.Signal))
 		}
 	}()
 	for {
 		var ws unix.WaitStatus
-		got, err := unix.Wait4(-1, &ws, 0, nil)
+		got, err := unix.Wait4(-1, &ws, unix.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
+		case got == pid && ws.Stopped():
+			_ = unix.Kill(group, unix.SIGCONT) // there is no shell that could
+		case ws.Stopped():
 		case err != nil:
 			return exitRunFailed
 		case got == pid && ws.Signaled():
@@ -283,10 +283,6 @@ func runWait() int {
 	}
 }
 
-// terminalSignals are sent by a terminal to all that run in its foreground.
-var terminalSignals = []os.Signal{unix.SIGINT, unix.SIGQUIT}
-
-// passedSignals reach the command when they are sent to `warren run`. On a
-// terminal that both share, terminalSignals are not passed on.
+// passedSignals reach the command when they are sent to `warren run`.
 var passedSignals = []os.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGINT, unix.SIGQUIT,
-	unix.SIGCONT, unix.SIGWINCH}
+	unix.SIGCONT}

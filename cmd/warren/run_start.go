@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -21,11 +20,28 @@ import (
 var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
 	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP}
 
+// runInTerminal is startSandbox with this process's standard files; a command
+// whose standard input is a terminal gets one of its own in its place.
+func runInTerminal(ctx context.Context, spec *sandboxSpec) (code int, err error) {
+	t, err := openTerminal(spec.UID, spec.GID)
+	if err != nil {
+		return 0, err
+	}
+	files := t.files()
+	if t == nil {
+		return startSandbox(ctx, spec, files, func() {})
+	}
+	spec.Terminal = true
+	started := false
+	code, err = startSandbox(ctx, spec, files, func() { started = true; t.start() })
+	return code, errors.Join(err, t.close(started))
+}
+
 // startSandbox runs the command that spec describes and returns its exit
 // status: its own, or 128 and the signal that ended it. An error means that
 // the command did not start. When ctx ends, everything in the sandbox is
-// killed.
-func startSandbox(ctx context.Context, spec *sandboxSpec, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+// killed. started is called when the sandbox has the files.
+func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, started func()) (int, error) {
 	specR, specW, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -44,7 +60,15 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, stdin io.Reader, stdou
 	cmd := exec.CommandContext(ctx, selfExe())
 	cmd.Args = []string{stageInit}
 	cmd.Env = []string{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	if files[0] != nil { // else os/exec takes /dev/null
+		cmd.Stdin = files[0]
+	}
+	if files[1] != nil {
+		cmd.Stdout = files[1]
+	}
+	if files[2] != nil {
+		cmd.Stderr = files[2]
+	}
 	cmd.ExtraFiles = []*os.File{specR, errW, lifeR}
 	cmd.SysProcAttr = namespaces(spec)
 	err = cmd.Start()
@@ -59,7 +83,8 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, stdin io.Reader, stdou
 		_ = json.NewEncoder(specW).Encode(spec)
 		_ = specW.Close()
 	}()
-	stop := passSignals(cmd.Process, !spec.NewSession)
+	started()
+	stop := passSignals(cmd.Process)
 	defer stop()
 	text, _ := io.ReadAll(io.LimitReader(errR, 64<<10))
 	err = cmd.Wait()
@@ -72,7 +97,8 @@ func namespaces(spec *sandboxSpec) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC,
 		AmbientCaps: initCaps,
-		Setsid:      spec.NewSession,
+		Setsid:      true, // apart from the caller's terminal
+		Setctty:     spec.Terminal,
 	}
 	if spec.NewUser {
 		a.Cloneflags |= unix.CLONE_NEWUSER
@@ -111,9 +137,7 @@ func sandboxStatus(err error, text string) (int, error) {
 }
 
 // passSignals hands the signals this process gets to p until stop is called.
-// Where the command shares our terminal, the terminal's own signals reach it
-// without help.
-func passSignals(p *os.Process, terminal bool) (stop func()) {
+func passSignals(p *os.Process) (stop func()) {
 	ch := make(chan os.Signal, 16)
 	signal.Notify(ch, passedSignals...)
 	done := make(chan struct{})
@@ -123,9 +147,7 @@ func passSignals(p *os.Process, terminal bool) (stop func()) {
 			case <-done:
 				return
 			case s := <-ch:
-				if !terminal || !slices.Contains(terminalSignals, s) {
-					_ = p.Signal(s)
-				}
+				_ = p.Signal(s)
 			}
 		}
 	}()

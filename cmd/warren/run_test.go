@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -57,9 +56,17 @@ func runSandbox(t *testing.T, spec *sandboxSpec) (string, int, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	var out bytes.Buffer
-	code, err := startSandbox(ctx, spec, nil, &out, &out)
-	return out.String(), code, err
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	code, err := startSandbox(ctx, spec, [3]*os.File{nil, out, out}, func() {})
+	text, rerr := os.ReadFile(out.Name())
+	if rerr != nil {
+		t.Fatal(rerr)
+	}
+	return string(text), code, err
 }
 
 func shellSpec(t *testing.T, r control.Run, script string) *sandboxSpec {
@@ -120,7 +127,7 @@ func TestSandboxDiesWithItsCaller(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = startSandbox(ctx, spec, nil, nil, nil)
+		_, _ = startSandbox(ctx, spec, [3]*os.File{}, func() {})
 	}()
 	started := filepath.Join(spec.View, "agents/soul/workspace/f")
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
