@@ -62,15 +62,23 @@ func (k *kernel) collect(changes []view.Change) *notices {
 			k.dataChanged(c, get)
 		}
 	}
-	if out != nil && len(out.entries) > 0 && k.naming.Load() > 0 {
-		// A request of that mount holds a directory lock, or waits for one:
-		// INVAL_ENTRY would wait for it, and it perhaps for us.
-		out.epoch = true
-		for i := range out.inodes {
-			out.inodes[i].off = -1
-		}
+	if out != nil {
+		out.decide()
 	}
 	return out
+}
+
+// decide chooses INC_EPOCH where a request of that mount holds a directory lock,
+// or waits for one: INVAL_ENTRY would wait for it, and it perhaps for us. Nor is
+// a mount waited for that kept an earlier notice waiting too long.
+func (n *notices) decide() {
+	if len(n.entries) == 0 || (n.to.naming.Load() == 0 && n.to.overdue.Load() == 0) {
+		return
+	}
+	n.epoch = true
+	for i := range n.inodes {
+		n.inodes[i].off = -1
+	}
 }
 
 // own takes note of what a change through this mount itself did to its kernel's
@@ -226,9 +234,9 @@ const (
 	echoDelay = 100 * time.Millisecond
 )
 
-// send tells the kernel, and clears the armed marks that have not been set
-// again meanwhile. No lock may be held.
-func (n *notices) send() {
+// tell tells the kernel, and clears the armed marks that have not been set again
+// meanwhile.
+func (n *notices) tell() {
 	k := n.to
 	// Nodes that lost a name go first: without it the kernel may drop them, and
 	// would answer as if it had never heard of them.

@@ -51,6 +51,7 @@ const (
 	noteInode
 	noteEpoch
 	noteRetry
+	noteOverdue
 	numOps
 )
 
@@ -65,7 +66,7 @@ var opNames = [numOps]string{
 	opGetlk: "GETLK", opSetlk: "SETLK", opSetlkw: "SETLKW", opAccess: "ACCESS", opCreate: "CREATE",
 	opIoctl: "IOCTL", opFallocate: "FALLOCATE", opLseek: "LSEEK", opCopyFileRange: "COPY_FILE_RANGE",
 	opTmpfile: "TMPFILE", opStatx: "STATX",
-	noteEntry: "INVAL_ENTRY", noteInode: "INVAL_INODE", noteEpoch: "INC_EPOCH", noteRetry: "RETRY",
+	noteEntry: "INVAL_ENTRY", noteInode: "INVAL_INODE", noteEpoch: "INC_EPOCH", noteRetry: "RETRY", noteOverdue: "OVERDUE",
 }
 
 // counters counts one mount's requests and notifications.

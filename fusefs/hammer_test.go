@@ -234,7 +234,8 @@ func TestNamesFromTwoMounts(t *testing.T) {
 			s.watch(d + time.Minute)
 			var dirs []string
 			for i := range n {
-				dirs = append(dirs, s.mount(fmt.Sprint("m", i), Config{}))
+				agent := []string{"gaia", "web"}[i%2] // trusted and not
+				dirs = append(dirs, s.mount(fmt.Sprint("m", i), Config{Agent: agent}))
 			}
 			must(t, os.Mkdir(dirs[0]+"/shared", 0o755))
 			var fns []func(int) error

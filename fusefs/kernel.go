@@ -26,8 +26,12 @@ type kernel struct {
 	// naming counts the requests of this mount under way that change names.
 	// It is raised when the request is read, before any lock is taken.
 	naming atomic.Int32
+	// overdue counts the notices that have been waited for long enough.
+	overdue atomic.Int32
 	// epochs tells that the kernel knows INC_EPOCH.
 	epochs bool
+	// trusted mounts are waited for as long as it takes.
+	trusted bool
 
 	mu    sync.Mutex
 	seq   uint64 // counts armings; never the same twice, though a node may come again

@@ -124,6 +124,7 @@ func (m *Mount) openView() error {
 		return err
 	}
 	k.setRoot(v.Root())
+	k.trusted = v.Role() == "orchestrator"
 	m.fs = &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		ctx:           context.Background(),

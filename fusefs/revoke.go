@@ -24,12 +24,7 @@ func (k *kernel) Revoked(r view.Revocation) {
 	for dir := range dirs {
 		out.inodes = append(out.inodes, inodeNotice{node: dir, dir: true})
 	}
-	if len(out.entries) > 0 && k.naming.Load() > 0 {
-		out.epoch = true
-		for i := range out.inodes {
-			out.inodes[i].off = -1
-		}
-	}
+	out.decide()
 	out.send()
 	changed := map[backend.VolumeID]bool{}
 	for _, v := range r.Changed {
@@ -42,7 +37,7 @@ func (k *kernel) Revoked(r view.Revocation) {
 				k.invalidate(&inodeNotice{node: node, off: -1})
 			}
 		default:
-			k.invalidate(&inodeNotice{node: node, n: -1})
+			k.within(func() { k.invalidate(&inodeNotice{node: node, n: -1}) })
 		}
 	}
 }
