@@ -44,6 +44,20 @@ func step(n int) map[string]string {
 
 const deleted = "\x00deleted"
 
+// apply makes the changes of a step.
+func apply(tx backend.Tx, changes map[string]string) error {
+	for k, v := range changes {
+		if v == deleted {
+			if err := tx.Delete([]byte(k)); err != nil {
+				return err
+			}
+		} else if err := tx.Set([]byte(k), []byte(v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func history(n int) map[string]string {
 	state := map[string]string{}
 	for i := 1; i <= n; i++ {
@@ -65,18 +79,7 @@ func makeHistory(t *testing.T) string {
 	for session := 1; session <= historySessions; session++ {
 		s := open(t, dir)
 		for ; n < historyUpdates*session/historySessions; n++ {
-			if _, err := s.Update(ctx, func(tx backend.Tx) error {
-				for k, v := range step(n + 1) {
-					if v == deleted {
-						if err := tx.Delete([]byte(k)); err != nil {
-							return err
-						}
-					} else if err := tx.Set([]byte(k), []byte(v)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}); err != nil {
+			if _, err := s.Update(ctx, func(tx backend.Tx) error { return apply(tx, step(n+1)) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -108,7 +111,11 @@ func inChild(dir string) string {
 		return fmt.Sprintf("open %d %v", backend.KindOf(err), err)
 	}
 	lsn := int(s.LastLSN())
-	if err := s.View(ctx, func(tx backend.Tx) error { return isHistory(tx, history(lsn)) }); err != nil {
+	want := history(lsn)
+	if os.Getenv("CHILD_BULK") != "" && lsn > 0 {
+		want["zbulk"] = bulk(lsn)
+	}
+	if err := s.View(ctx, func(tx backend.Tx) error { return isHistory(tx, want) }); err != nil {
 		return fmt.Sprintf("read %d %v", backend.KindOf(err), err)
 	}
 	// The store can be written to, and what is written is found again.
@@ -154,10 +161,10 @@ func isHistory(tx backend.Tx, want map[string]string) error {
 }
 
 // openInChild gives the line that a child prints for dir.
-func openInChild(t *testing.T, dir string) string {
+func openInChild(t *testing.T, dir string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestInChild$", "-test.timeout=60s")
-	cmd.Env = append(os.Environ(), "CHILD_DIR="+dir)
+	cmd.Env = append(os.Environ(), append(env, "CHILD_DIR="+dir)...)
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if rest, ok := strings.CutPrefix(line, "CHILD "); ok && err == nil {

@@ -191,6 +191,56 @@ func TestTablesOfAnUnfinishedFlush(t *testing.T) {
 	}
 }
 
+// TestOrphans puts the table of one store beside those of another: it is harmless
+// when nothing in it is newer than what the other has.
+func TestOrphans(t *testing.T) {
+	type steps []func(backend.Tx) error
+	put := func(key string) func(backend.Tx) error {
+		return func(tx backend.Tx) error { return tx.Set([]byte(key), []byte(key)) }
+	}
+	remove := func(key string) func(backend.Tx) error {
+		return func(tx backend.Tx) error { return tx.Delete([]byte(key)) }
+	}
+	for name, c := range map[string]struct {
+		store, orphan steps
+		lost          bool
+	}{
+		"overwritten":          {store: steps{put("b"), put("a")}, orphan: steps{put("a")}},
+		"deleted since":        {store: steps{put("b"), remove("a")}, orphan: steps{put("a")}},
+		"the same":             {store: steps{put("a"), put("b")}, orphan: steps{put("a")}},
+		"a value":              {store: steps{put("b"), put("c")}, orphan: steps{put("a")}, lost: true},
+		"a newer value":        {store: steps{put("a"), put("b")}, orphan: steps{put("b"), put("a")}, lost: true},
+		"a deletion":           {store: steps{put("a"), put("b")}, orphan: steps{put("b"), remove("a")}, lost: true},
+		"a deletion of none":   {store: steps{put("b"), put("b")}, orphan: steps{put("b"), remove("a")}},
+		"a deletion after one": {store: steps{remove("a"), put("b")}, orphan: steps{put("b"), remove("a")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			make := func(do steps) string {
+				dir := t.TempDir()
+				s := open(t, dir)
+				for _, fn := range do {
+					if _, err := s.Update(ctx, fn); err != nil {
+						t.Fatal(err)
+					}
+				}
+				closeStore(t, s)
+				return dir
+			}
+			dir := make(c.store)
+			tables, err := filepath.Glob(filepath.Join(make(c.orphan), "*.sst"))
+			if err != nil || len(tables) != 1 {
+				t.Fatal(tables, err)
+			}
+			dump(t, filepath.Join(dir, "000090.sst"), slurp(t, tables[0]))
+			if c.lost {
+				opens(t, badger.Options{Dir: dir}, backend.IO, "lost a table", "000090.sst.lost")
+				return
+			}
+			closeStore(t, open(t, dir))
+		})
+	}
+}
+
 // TestManifestThatLostATable has a manifest without its last change, which named
 // a table.
 func TestManifestThatLostATable(t *testing.T) {

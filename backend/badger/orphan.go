@@ -68,8 +68,8 @@ func closeOrphans(orphans []orphan) {
 	}
 }
 
-// checkOrphans fails when an orphan has an entry that the store has not, and
-// removes the second names of those that have none.
+// checkOrphans fails when an orphan has what the store has not, and removes the
+// second names of those that have nothing.
 func (s *Store) checkOrphans(orphans []orphan) error {
 	for _, o := range orphans {
 		if err := s.hasAll(o.table); err != nil {
@@ -83,27 +83,34 @@ func (s *Store) checkOrphans(orphans []orphan) error {
 	return nil
 }
 
-// hasAll tells whether each version of each key in t is in the store as well.
+// deletion is the bit of an entry's meta that Badger marks deletions with.
+const deletion = 1
+
+// hasAll tells whether nothing is lost without t: the store has each of its keys
+// in the same version or a newer one. A deletion may be gone for good once it
+// hid nothing any more.
 func (s *Store) hasAll(t *table.Table) (err error) {
 	defer recoverInto(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	txn := s.db.NewTransactionAt(math.MaxUint64, false)
 	defer txn.Discard()
-	all := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
-	defer all.Close()
+	stored := txn.NewIterator(badger.IteratorOptions{AllVersions: true})
+	defer stored.Close()
 	it := t.NewIterator(table.NOCACHE)
 	defer it.Close()
 	var key []byte
 	for it.Rewind(); it.Valid(); it.Next() {
-		version := y.ParseTs(it.Key())
-		if k := y.ParseKey(it.Key()); !bytes.Equal(k, key) {
-			key = bytes.Clone(k)
-			all.Seek(key)
+		if bytes.Equal(y.ParseKey(it.Key()), key) {
+			continue // the newest version came first
 		}
-		for all.Valid() && bytes.Equal(all.Item().Key(), key) && all.Item().Version() > version {
-			all.Next()
-		}
-		if !all.Valid() || !bytes.Equal(all.Item().Key(), key) || all.Item().Version() != version {
+		key = bytes.Clone(y.ParseKey(it.Key()))
+		version, deleted := y.ParseTs(it.Key()), it.Value().Meta&deletion != 0
+		stored.Seek(key)
+		there := stored.Valid() && bytes.Equal(stored.Item().Key(), key)
+		switch {
+		case there && stored.Item().Version() >= version:
+		case deleted && (!there || stored.Item().IsDeletedOrExpired()):
+		default:
 			return fmt.Errorf("an entry of Update %d is in no other table", int64(version)-1)
 		}
 	}
