@@ -53,7 +53,7 @@ func TestFlockAcrossMounts(t *testing.T) {
 		if err := unix.Flock(int(a.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			t.Fatalf("right after the other mount's close: %v", err)
 		}
-		a, b = b, a
+		b = a
 		ma, mb = mb, ma
 	}
 	must(t, mb.Unmount(t.Context(), true))

@@ -48,7 +48,7 @@ func randomChange(r *rand.Rand) change {
 		}},
 	}
 	o := ops[r.IntN(len(ops))]
-	return change{o.name, o.do}
+	return change(o)
 }
 
 // TestRandomChanges does random changes through three mounts of one directory, one
