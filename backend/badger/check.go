@@ -1,82 +1,17 @@
 package badger
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"path/filepath"
 	"runtime/debug"
-	"slices"
 
-	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
-	"github.com/warrenfs/warren/backend"
 	"golang.org/x/sys/unix"
 )
-
-// tableFile is one table that the manifest names.
-type tableFile struct {
-	name        string
-	id          uint64
-	compression options.CompressionType
-}
-
-// manifestTables gives the tables that the directory's manifest names, newest
-// first; none when the directory has no manifest and no data either.
-func manifestTables(dir string, opt badger.Options) ([]tableFile, error) {
-	name := filepath.Join(dir, badger.ManifestFilename)
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		data, err := names(dir, ".sst", ".mem")
-		if err != nil {
-			return nil, err
-		}
-		if len(data) > 0 {
-			return nil, fmt.Errorf("%s is missing", name)
-		}
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := checkMagic(f); err != nil {
-		return nil, err
-	}
-	manifest, _, err := replay(f, opt)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var tables []tableFile
-	for _, id := range slices.Backward(slices.Sorted(maps.Keys(manifest.Tables))) {
-		tables = append(tables, tableFile{
-			name: table.NewFilename(id, dir), id: id, compression: manifest.Tables[id].Compression,
-		})
-	}
-	return tables, nil
-}
-
-// checkMagic refuses the manifest of a Badger store that is not of this driver.
-func checkMagic(f *os.File) error {
-	head := make([]byte, 8)
-	n, _ := f.ReadAt(head, 0)
-	ours := binary.BigEndian.AppendUint16([]byte("Bdgr"), magic)
-	if n == len(head) && bytes.HasPrefix(head, ours[:4]) && !bytes.HasPrefix(head, ours) {
-		return &backend.Error{Kind: backend.Invalid, Err: errors.New("the directory holds another kind of Badger store")}
-	}
-	return nil
-}
-
-func replay(f *os.File, opt badger.Options) (m badger.Manifest, end int64, err error) {
-	defer recoverInto(&err)
-	return badger.ReplayManifestFile(f, magic, opt)
-}
 
 // checkTables opens each table and reads whole ones until budget bytes are
 // read. It gives the tables that were not read.

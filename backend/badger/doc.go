@@ -31,8 +31,8 @@
 //   - Badger's value log is never written to (every value is far below
 //     ValueThreshold), so its files are removed and made anew by each Open.
 //
-//   - A table file that the manifest does not name is of a flush or compaction
-//     that was interrupted, and what is in it is elsewhere or was overwritten;
+//   - A table file that the manifest never named is of a flush or compaction that
+//     was interrupted, and what is in it is elsewhere or was overwritten;
 //     or the manifest lost its end, and Badger would delete the only copy. Open
 //     finds out which, and fails in the second case, after the file was put aside
 //     as *.lost.

@@ -51,15 +51,15 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 		return nil, fail("open store", o.Dir, err)
 	}
 	opt := badgerOptions(o.Dir, logger{o.Log})
-	tables, err := manifestTables(o.Dir, opt)
+	m, err := readManifest(o.Dir, opt)
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
 	}
-	rest, err := checkTables(ctx, tables, o.VerifyBytes)
+	rest, err := checkTables(ctx, m.tables, o.VerifyBytes)
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
 	}
-	orphans, err := openOrphans(o.Dir, tables)
+	orphans, err := openOrphans(o.Dir, m)
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
 	}

@@ -241,6 +241,47 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// TestTableThatOutlivedItsEnd puts back a table that a compaction dropped, as a
+// power cut does before the removal is on the disk. It holds a key whose deletion
+// is gone too by now.
+func TestTableThatOutlivedItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	set(t, s, "a", "1")
+	closeStore(t, s)
+	first := filepath.Join(dir, "000001.sst")
+	table := slurp(t, first)
+	s = open(t, dir)
+	if _, err := s.Update(ctx, func(tx backend.Tx) error { return tx.Delete([]byte("a")) }); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	for i := range 6 { // as many young tables as make Badger compact them
+		s := open(t, dir)
+		set(t, s, "b", fmt.Sprint(i))
+		closeStore(t, s)
+	}
+	s = open(t, dir)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(first); os.IsNotExist(err) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the table is never compacted")
+		}
+	}
+	closeStore(t, s)
+	dump(t, first, table)
+	s = open(t, dir)
+	defer closeStore(t, s)
+	if _, err := get(t, s, "a"); backend.KindOf(orTest(err)) != backend.NotFound {
+		t.Errorf("the deleted key: %v", err)
+	}
+	if _, err := os.Stat(first); !os.IsNotExist(err) {
+		t.Errorf("the table is still there: %v", err)
+	}
+}
+
 // TestManifestThatLostATable has a manifest without its last change, which named
 // a table.
 func TestManifestThatLostATable(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -27,17 +28,20 @@ type orphan struct {
 	aside string
 }
 
-// openOrphans opens the table files in dir that are not in tables, and those
-// that an earlier Open put aside. Files that are not whole are left out: Badger
-// syncs a table before it names it.
-func openOrphans(dir string, tables []tableFile) ([]orphan, error) {
+// openOrphans opens the table files in dir that the manifest never named, and
+// those that an earlier Open put aside. Files that are not whole are left out:
+// Badger syncs a table before it names it.
+func openOrphans(dir string, m manifest) ([]orphan, error) {
 	files, err := names(dir, ".sst", lostSuffix)
 	if err != nil {
 		return nil, err
 	}
 	var orphans []orphan
 	for _, name := range files {
-		if slices.ContainsFunc(tables, func(t tableFile) bool { return t.name == name }) {
+		if id, ok := table.ParseFileID(filepath.Base(name)); ok && m.dropped[id] {
+			continue // its end is on record, its removal had not got to the disk
+		}
+		if slices.ContainsFunc(m.tables, func(t tableFile) bool { return t.name == name }) {
 			continue
 		}
 		f := tableFile{name: name, compression: badgerOptions(dir, nil).Compression}
