@@ -72,7 +72,7 @@ func (tx *Txn) setOwner(r *record, s backend.SetAttr) {
 		r.gid = *s.GID
 	}
 	owner := s.UID != nil || s.GID != nil
-	if r.typ == backend.TypeRegular && (owner || (s.Size != nil && tx.Op.KillPriv)) {
+	if r.typ != backend.TypeDir && (owner || (s.Size != nil && tx.Op.KillPriv)) {
 		killPriv(r)
 	}
 	if s.Mode != nil {

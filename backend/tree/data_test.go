@@ -207,3 +207,26 @@ func TestConcurrentTxns(t *testing.T) {
 		t.Errorf("size %d after 1200 appends of one byte", a.Size)
 	}
 }
+
+// TestChownClearsSetID: of everything but directories, as Linux does.
+func TestChownClearsSetID(t *testing.T) {
+	tr, vol := openMemTree(t)
+	uid := uint32(7)
+	for typ, want := range map[backend.FileType]uint32{
+		backend.TypeRegular: 0o555, backend.TypeFIFO: 0o555, backend.TypeSocket: 0o555, backend.TypeChar: 0o555, backend.TypeDir: 0o6555,
+	} {
+		err := tr.With(vol, func(tx *tree.Txn) error {
+			a, err := tx.Create(backend.RootIno, fmt.Sprint(typ), tree.CreateSpec{Type: typ, Mode: 0o6555})
+			if err == nil {
+				a, err = tx.Setattr(a.Node.Ino(), backend.SetAttr{UID: &uid})
+			}
+			if a.Mode != want {
+				t.Errorf("type %d: mode %o after chown, want %o", typ, a.Mode, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
