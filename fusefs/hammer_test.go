@@ -349,10 +349,17 @@ func TestMapAgainstWriter(t *testing.T) {
 	s, m, n := twoMounts(t)
 	must(t, os.WriteFile(m+"/f", make([]byte, 8*4096), 0o644))
 	seconds := max(1, int(hammerTime(t).Seconds()))
+	// The first to open for writing has the pages, so the map comes first; and
+	// what WriteFile closed is only let go of a little later.
 	s.shell(m, n, fmt.Sprintf(`timeout %[2]d python3 - $N/f %[1]d <<'P' & a=$!
 import mmap, os, sys, time
-f = os.open(sys.argv[1], os.O_RDWR)
-m = mmap.mmap(f, 8 * 4096)
+for patience in reversed(range(100)):
+    f = os.open(sys.argv[1], os.O_RDWR)
+    try: m = mmap.mmap(f, 8 * 4096); break
+    except OSError:
+        if not patience: raise
+        os.close(f); time.sleep(0.02)
+open(sys.argv[1] + ".mapped", "w").close()
 end, i = time.time() + int(sys.argv[2]), 0
 while time.time() < end:
     i += 1
@@ -362,6 +369,7 @@ m.flush(); m.close(); os.close(f)
 P
 timeout %[2]d python3 - $M/f %[1]d <<'P' & b=$!
 import os, sys, time
+while not os.path.exists(sys.argv[1] + ".mapped"): time.sleep(0.01)
 f = os.open(sys.argv[1], os.O_RDWR)
 end, i = time.time() + int(sys.argv[2]), 0
 while time.time() < end:
