@@ -57,7 +57,7 @@ func runDemo(ctx context.Context, a *app, o *demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "warren-demo.")
+	dir, err := demoDir()
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,15 @@ func runDemo(ctx context.Context, a *app, o *demoOptions) (err error) {
 		d.say("Done in %.1f s. Nothing is left mounted or running.", time.Since(start).Seconds())
 	}
 	return err
+}
+
+// demoDir makes the directory of the show, where a socket's path is not too long.
+func demoDir() (string, error) {
+	parent := os.TempDir()
+	if len(filepath.Join(parent, "warren-demo.0123456789/run/admin/admin.sock")) > maxSocketPath {
+		parent = "/tmp"
+	}
+	return os.MkdirTemp(parent, "warren-demo.")
 }
 
 // play is the whole show.

@@ -56,6 +56,18 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WARREN_SOCKET", filepath.Join(e.WorkDir, "run", "admin", "admin.sock"))
 			e.Setenv("GOMODCACHE", strings.TrimSpace(string(modcache)))
 			e.Defer(func() { unmountBelow(t, e.WorkDir) })
+			// A socket's path is short, and WorkDir may not be.
+			short, err := os.MkdirTemp("/tmp", "w")
+			if err != nil {
+				return err
+			}
+			e.Setenv("SHORT", short)
+			e.Defer(func() {
+				unmountBelow(t, short)
+				if err := os.RemoveAll(short); err != nil {
+					t.Error(err)
+				}
+			})
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -134,6 +134,9 @@ func (d *daemon) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// maxSocketPath is how many bytes the path of a unix socket may have (sun_path).
+const maxSocketPath = 107
+
 // listen makes the admin socket, in a directory that only this user can enter.
 func listen(socket string) (net.Listener, error) {
 	admin := filepath.Dir(socket)
@@ -154,8 +157,8 @@ func listen(socket string) (net.Listener, error) {
 		return nil, control.Errorf(control.KindDenied,
 			"%s may be entered by others (mode %04o); the admin socket needs a directory of mode 0700", admin, st.Mode&0o7777)
 	}
-	if len(socket) > 107 {
-		return nil, control.Errorf(control.KindInvalid, "%s: a socket's path has at most 107 bytes; name a shorter one with --socket", socket)
+	if len(socket) > maxSocketPath {
+		return nil, control.Errorf(control.KindInvalid, "%s: a socket's path has at most %d bytes; name a shorter one with --socket", socket, maxSocketPath)
 	}
 	if c, err := net.Dial("unix", socket); err == nil {
 		_ = c.Close()
