@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +33,7 @@ const (
 	fdSpec     = 3 // init, exec: the sandboxSpec as JSON
 	fdError    = 4 // init, exec: why it failed; closed without a byte when all went well
 	fdLifeline = 5 // init, wait: ends when `warren run` does
+	fdReady    = 5 // exec: ends when run-wait has given up all that it must
 )
 
 // Exit statuses of `warren run`'s own.
@@ -101,7 +103,7 @@ func runInit() error {
 	if err := enter(); err != nil {
 		return err
 	}
-	pid, err := startExec(spec)
+	pid, ready, err := startExec(spec)
 	if err != nil {
 		return err
 	}
@@ -109,10 +111,12 @@ func runInit() error {
 	if err := dropAmbient(); err != nil {
 		return err
 	}
-	if _, err := unix.FcntlInt(fdLifeline, unix.F_SETFD, 0); err != nil {
-		return fmt.Errorf("keep the lifeline: %w", err)
+	for _, fd := range []int{fdLifeline, ready} {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return fmt.Errorf("keep descriptor %d: %w", fd, err)
+		}
 	}
-	err = syscall.Exec(selfExe(), []string{stageWait, strconv.Itoa(pid)}, nil)
+	err = syscall.Exec(selfExe(), []string{stageWait, strconv.Itoa(pid), strconv.Itoa(ready)}, nil)
 	return fmt.Errorf("become %s: %w", stageWait, err)
 }
 
@@ -128,21 +132,26 @@ func newKeyring() error {
 }
 
 // startExec starts run-exec in a user namespace of its own, with the same ids
-// inside as outside.
-func startExec(spec *sandboxSpec) (int, error) {
+// inside as outside. It goes on when ready, a descriptor, is closed.
+func startExec(spec *sandboxSpec) (pid, ready int, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer r.Close()
+	var wait [2]int
+	if err := unix.Pipe2(wait[:], unix.O_CLOEXEC); err != nil {
+		return 0, 0, err
+	}
+	defer unix.Close(wait[0])
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		_ = json.NewEncoder(w).Encode(spec)
 		_ = w.Close()
 	}()
-	pid, err := syscall.ForkExec(selfExe(), []string{stageExec}, &syscall.ProcAttr{
-		Files: []uintptr{0, 1, 2, r.Fd(), fdError},
+	pid, err = syscall.ForkExec(selfExe(), []string{stageExec}, &syscall.ProcAttr{
+		Files: []uintptr{0, 1, 2, r.Fd(), fdError, uintptr(wait[0])},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: int(spec.UID), HostID: int(spec.UID), Size: 1}},
@@ -152,10 +161,21 @@ func startExec(spec *sandboxSpec) (int, error) {
 		},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("make a user namespace: %w (check /proc/sys/user/max_user_namespaces)", err)
+		return 0, 0, fmt.Errorf("make a user namespace: %w (check /proc/sys/user/max_user_namespaces)", err)
 	}
 	<-written // the coming exec would cut it short
-	return pid, nil
+	return pid, wait[1], nil
+}
+
+// awaitReady returns when run-init has become run-wait and has nothing left
+// that the command could be after.
+func awaitReady() error {
+	f := os.NewFile(fdReady, "ready")
+	defer f.Close()
+	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		return fmt.Errorf("wait for %s: %w", stageWait, err)
+	}
+	return nil
 }
 
 // runExec becomes the command.
@@ -172,6 +192,9 @@ func runExec() error {
 		}
 	}
 	if err := dropAll(); err != nil {
+		return err
+	}
+	if err := awaitReady(); err != nil {
 		return err
 	}
 	if err := os.Chdir(spec.Dir); err != nil {
@@ -242,8 +265,9 @@ func dropAll() error {
 // runWait waits for the command, passes signals on, and ends with its status.
 // It is the first process of its pid namespace: whatever is left dies with it.
 func runWait() int {
-	pid, err := strconv.Atoi(os.Args[1])
-	if err != nil {
+	pid, perr := strconv.Atoi(os.Args[1])
+	ready, rerr := strconv.Atoi(os.Args[2])
+	if perr != nil || rerr != nil {
 		return exitRunFailed
 	}
 	unix.CloseOnExec(fdLifeline)
@@ -252,6 +276,7 @@ func runWait() int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return exitRunFailed
 	}
+	_ = unix.Close(ready)
 	go func() {
 		var b [1]byte
 		_, _ = os.NewFile(fdLifeline, "lifeline").Read(b[:])
