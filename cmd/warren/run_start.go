@@ -84,10 +84,13 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, sta
 		_ = specW.Close()
 	}()
 	started()
-	stop := passSignals(cmd.Process)
-	defer stop()
-	text, _ := io.ReadAll(io.LimitReader(errR, 64<<10))
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedSignals...)
+	defer signal.Stop(signals)
+	text, _ := io.ReadAll(io.LimitReader(errR, 64<<10)) // ends when the command has started
+	stop := passSignals(signals, cmd.Process)
 	err = cmd.Wait()
+	stop()
 	return sandboxStatus(err, strings.TrimSpace(string(text)))
 }
 
@@ -136,20 +139,19 @@ func sandboxStatus(err error, text string) (int, error) {
 	return code, nil
 }
 
-// passSignals hands the signals this process gets to p until stop is called.
-func passSignals(p *os.Process) (stop func()) {
-	ch := make(chan os.Signal, 16)
-	signal.Notify(ch, passedSignals...)
+// passSignals hands signals to p until stop is called. It begins when the
+// command runs, since its stages would not know what to do with them.
+func passSignals(signals <-chan os.Signal, p *os.Process) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
-			case s := <-ch:
+			case s := <-signals:
 				_ = p.Signal(s)
 			}
 		}
 	}()
-	return func() { signal.Stop(ch); close(done) }
+	return func() { close(done) }
 }
