@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
 )
 
 // Settings gives the settings in force.
@@ -25,6 +26,9 @@ func (s Settings) clone() Settings {
 func (r *Registry) AllowName(ctx context.Context, x NameException) error {
 	x, err := cleanException(x)
 	if err != nil {
+		return err
+	}
+	if err := r.knownName(x.Name); err != nil {
 		return err
 	}
 	return r.setSettings(ctx, func(s *Settings) error {
@@ -77,5 +81,26 @@ func cleanException(x NameException) (NameException, error) {
 		return x, fail(backend.Invalid, "%q is not a tree path: it must start with /", x.Under)
 	}
 	x.Under = path.Clean(x.Under)
+	top, _, _ := strings.Cut(x.Under[1:], "/")
+	if top != "" && !slices.Contains([]string{"agents", "projects", "users", "workspaces"}, top) {
+		return x, fail(backend.Invalid, "%q is not a tree path: there is no /%s in the tree; `warren path FILE` tells the tree path of a mounted file", x.Under, top)
+	}
 	return x, nil
+}
+
+// knownName refuses an exception that would except nothing: name is no entry of
+// the deny-list and matches none.
+func (r *Registry) knownName(name string) error {
+	list := r.Settings().DenyNames
+	if list == nil {
+		list = policy.DefaultDenyNames()
+	}
+	lower := strings.ToLower(name)
+	for _, entry := range list {
+		entry = strings.ToLower(entry)
+		if matched, err := path.Match(entry, lower); entry == lower || matched && err == nil {
+			return nil
+		}
+	}
+	return fail(backend.Invalid, "%q is not on the deny-list, so it needs no exception", name)
 }

@@ -39,6 +39,7 @@ func newAgentCommand(a *app) *cobra.Command {
 	add.Flags().StringVar(&o.Role, "role", "", "`orchestrator|soul|shared` (default soul)")
 	list := command("list", "List agents", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runAgentList(ctx, a) })
+	list.Aliases = []string{"ls"}
 	show := command("show KEY", "Show one agent", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runAgentShow(ctx, a, args[0]) })
 	set := command("set KEY [--access MODE] [--user ID] [--parent KEY] …",
@@ -51,6 +52,7 @@ func newAgentCommand(a *app) *cobra.Command {
 	}
 	rm := command("rm KEY --yes", "Unmount and remove an agent with all its files", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runAgentRemove(ctx, a, o, args[0]) })
+	rm.Aliases = []string{"remove"}
 	rm.Flags().BoolVar(&o.Yes, "yes", false, "yes, remove the files too")
 	return noun("agent", "Add, list, show, change and remove agents", add, list, show, set, rm)
 }

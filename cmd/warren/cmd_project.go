@@ -29,6 +29,7 @@ func newProjectCommand(a *app) *cobra.Command {
 	o.AddFlags(create.Flags())
 	list := command("list", "List projects", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runProjectList(ctx, a) })
+	list.Aliases = []string{"ls"}
 	show := command("show SLUG", "Show one project", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runProjectShow(ctx, a, args[0]) })
 	member := command("member SLUG KEY --right read|write|none", "Give an agent a right, or take it away", cobra.ExactArgs(2),

@@ -29,10 +29,12 @@ func newUserCommand(a *app) *cobra.Command {
 	o.AddFlags(add.Flags())
 	list := command("list", "List users", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runUserList(ctx, a) })
+	list.Aliases = []string{"ls"}
 	show := command("show ID", "Show one user", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runUserShow(ctx, a, args[0]) })
 	rm := command("rm ID --yes", "Remove a user and /users/ID with all in it", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runUserRemove(ctx, a, o, args[0]) })
+	rm.Aliases = []string{"remove"}
 	rm.Flags().BoolVar(&o.Yes, "yes", false, "yes, remove the files too")
 	return noun("user", "Add, list, show and remove users", add, list, show, rm)
 }

@@ -164,6 +164,9 @@ func listen(socket string) (net.Listener, error) {
 		_ = c.Close()
 		return nil, fmt.Errorf("another daemon listens on %s; stop it first, or name another socket with --socket", socket)
 	}
+	if fi, err := os.Lstat(socket); err == nil && fi.Mode()&os.ModeSocket == 0 {
+		return nil, control.Errorf(control.KindInvalid, "%s is there and is no socket; name another place with --socket", socket)
+	}
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, localError(err)
 	}

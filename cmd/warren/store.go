@@ -55,6 +55,9 @@ func openStore(ctx context.Context, dir string, create bool, log *slog.Logger) (
 		}
 	}
 	s := &store{dir: dir}
+	if err := s.owned(); err != nil {
+		return nil, err
+	}
 	if err := s.take(); err != nil {
 		return nil, err
 	}
@@ -63,6 +66,19 @@ func openStore(ctx context.Context, dir string, create bool, log *slog.Logger) (
 		return nil, err
 	}
 	return s, nil
+}
+
+// owned refuses a store of another user: opening one writes to it, and what root
+// wrote its own daemon could not open any more.
+func (s *store) owned() error {
+	var st unix.Stat_t
+	if err := unix.Stat(s.dir, &st); err != nil {
+		return nil // take says what is wrong
+	}
+	if me := os.Geteuid(); st.Uid != uint32(me) {
+		return control.Errorf(control.KindDenied, "the store %s belongs to uid %d and this is uid %d; run warren as that user", s.dir, st.Uid, me)
+	}
+	return nil
 }
 
 // take locks the store for this process. The lock goes with the process.
