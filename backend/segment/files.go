@@ -1,0 +1,173 @@
+package segment
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/warrenfs/warren/backend"
+	"golang.org/x/sys/unix"
+)
+
+// FS is the directory of the segments. Names have no slashes. NewDirFS gives
+// the one on a disk; tests bring their own, to break it. Implementations are
+// safe for use by several goroutines.
+type FS interface {
+	// Create makes a new file for reading and writing; one that exists is an error.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading and writing.
+	Open(name string) (File, error)
+	// List gives the names of all files in any order.
+	List() ([]string, error)
+	// Rename moves from to a name that nothing has.
+	Rename(from, to string) error
+	// Remove unlinks a file, which may be open.
+	Remove(name string) error
+	// SyncDir makes every Create, Rename and Remove so far survive a power cut.
+	SyncDir() error
+	// Free is the number of bytes that may still be written.
+	Free() (int64, error)
+}
+
+// File is one file of the directory. After a failed Sync a second one proves
+// nothing about bytes written before the first.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// Size is the file's length in bytes.
+	Size() (int64, error)
+	// Truncate cuts the file.
+	Truncate(size int64) error
+	// Allocate reserves the space of an empty file and makes it size bytes long.
+	Allocate(size int64) error
+	// Punch gives back the space of n bytes at at, which read as zeros from then on.
+	Punch(at, n int64) error
+	// Sync makes all bytes written so far survive a power cut.
+	Sync() error
+	Close() error
+}
+
+// dirFS is a directory of the operating system.
+type dirFS struct{ dir string }
+
+var _ FS = dirFS{}
+
+// NewDirFS gives the directory dir, made with mode 0700 if it is not there.
+func NewDirFS(dir string) (FS, error) {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fileError("make segment directory", dir, err)
+		}
+		if err := (dirFS{filepath.Dir(dir)}).SyncDir(); err != nil {
+			return nil, fileError("make segment directory", dir, err)
+		}
+	}
+	return dirFS{dir}, nil
+}
+
+func (d dirFS) Create(name string) (File, error) {
+	return d.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+func (d dirFS) Open(name string) (File, error) { return d.open(name, os.O_RDWR) }
+
+func (d dirFS) open(name string, flags int) (File, error) {
+	f, err := os.OpenFile(filepath.Join(d.dir, name), flags|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (d dirFS) List() ([]string, error) {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (d dirFS) Rename(from, to string) error {
+	return os.Rename(filepath.Join(d.dir, from), filepath.Join(d.dir, to))
+}
+
+func (d dirFS) Remove(name string) error { return os.Remove(filepath.Join(d.dir, name)) }
+
+func (d dirFS) SyncDir() error {
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (d dirFS) Free() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(d.dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// osFile is a file of the operating system.
+type osFile struct{ *os.File }
+
+var _ File = osFile{}
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+func (f osFile) Allocate(size int64) error {
+	return f.control(func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+}
+
+func (f osFile) Punch(at, n int64) error {
+	return f.control(func(fd int) error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
+	})
+}
+
+// Sync is fdatasync(2).
+func (f osFile) Sync() error { return f.control(unix.Fdatasync) }
+
+func (f osFile) control(call func(fd int) error) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = c.Control(func(fd uintptr) {
+		for {
+			if failed = call(int(fd)); failed != unix.EINTR {
+				return
+			}
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+// full tells whether err means that there is no room.
+func full(err error) bool {
+	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, backend.NoSpace},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// fileError gives err a Kind: NoSpace where there is no room, IO otherwise.
+func fileError(op, name string, err error) error {
+	kind := backend.IO
+	if full(err) {
+		kind = backend.NoSpace
+	}
+	return &backend.Error{Op: op, Path: name, Kind: kind, Err: err}
+}
