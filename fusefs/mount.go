@@ -3,7 +3,6 @@ package fusefs
 import (
 	"context"
 	"errors"
-	"os"
 	"sort"
 	"sync"
 	"time"
@@ -37,10 +36,14 @@ type Mount struct {
 	hub   *Hub
 	cfg   Config
 	fs    *fileSystem
+	gate  *gate  // between the transport and fs
 	minor uint32 // number of the FUSE connection
 	since time.Time
-	done  chan struct{}
-	end   sync.Once
+
+	taking sync.Mutex    // held while it is taken out of the tree
+	end    sync.Once     // of the mount
+	done   chan struct{} // closed when the mount is gone
+	ended  chan struct{} // closed when the connection is
 }
 
 // Stats are one mount's figures.
@@ -71,12 +74,13 @@ func (h *Hub) Mount(ctx context.Context, cfg Config) (*Mount, error) {
 		return nil, err
 	}
 	defer h.unreserve(dir)
-	m := &Mount{hub: h, cfg: cfg, since: time.Now(), done: make(chan struct{})}
+	m := &Mount{hub: h, cfg: cfg, since: time.Now(), done: make(chan struct{}), ended: make(chan struct{})}
 	if err := m.openView(); err != nil {
 		return nil, err
 	}
 	t, err := m.start(ctx)
 	if err != nil {
+		close(m.ended)
 		m.drop()
 		return nil, err
 	}
@@ -136,6 +140,7 @@ func (m *Mount) openView() error {
 		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...)),
 		conn:          h.conns.Add(1),
 	}
+	m.gate = newGate(m.fs)
 	h.join(k)
 	return nil
 }
@@ -151,14 +156,14 @@ func (m *Mount) start(ctx context.Context) (transport, error) {
 	}
 	call := mountCall{dir: dir, source: "warren:" + m.cfg.Agent, uid: m.cfg.UID, gid: m.cfg.GID,
 		allowOther: m.cfg.AllowOther, readOnly: m.cfg.Access == view.ReadOnly,
-		helper: m.hub.tests.helper || os.Geteuid() != 0}
+		helper: m.hub.helper()}
 	fd, err := call.do()
 	if err != nil {
 		return nil, err
 	}
 	t, err := m.handshake(fd)
 	if err != nil {
-		_ = detach(dir)
+		_ = detach(dir, call.helper)
 		return nil, err
 	}
 	return t, nil
@@ -179,7 +184,7 @@ func (m *Mount) handshake(fd int) (transport, error) {
 		unix.Close(fd)
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
-	t, err := newTransport(m.cfg.Transport, fd, m.fs, m.fs.log)
+	t, err := newTransport(m.cfg.Transport, fd, m.gate, m.fs.log)
 	if err != nil {
 		return nil, err
 	}
@@ -190,87 +195,6 @@ func (m *Mount) handshake(fd int) (transport, error) {
 		m.fs.log.Warn("kernel older than 6.16: changes made in another mount may stay unseen for a second")
 	}
 	return t, nil
-}
-
-// serve runs until the connection ends, and cleans up.
-func (m *Mount) serve(t transport) {
-	t.Serve()
-	dir := m.cfg.Dir
-	if stillMounted(dir, m.minor) { // aborted, not unmounted
-		if err := detach(dir); err != nil {
-			m.fs.log.Warn("dead mount stays", "err", err)
-		}
-	}
-	m.hub.mu.Lock()
-	if m.hub.mounts[dir] == m {
-		delete(m.hub.mounts, dir)
-	}
-	m.hub.mu.Unlock()
-	m.drop()
-}
-
-// drop lets go of all that the mount held.
-func (m *Mount) drop() {
-	m.end.Do(func() {
-		f, h := m.fs, m.hub
-		f.view.Close()
-		for _, hd := range f.handles.all() {
-			f.released(hd)
-		}
-		h.posix.ReleaseMount(f.conn)
-		h.flock.ReleaseMount(f.conn)
-		h.leave(f.kern)
-		if f.kern.dev != nil {
-			f.kern.dev.close()
-		}
-		close(m.done)
-	})
-}
-
-// Unmount takes the mount away and returns when it is gone. While files in it
-// are in use it fails with Busy, unless force: then their users get errors.
-func (m *Mount) Unmount(ctx context.Context, force bool) error {
-	dir := m.cfg.Dir
-	err := m.tryUnmount(ctx)
-	switch {
-	case err == nil:
-	case force:
-		if err := kill(dir, m.minor); err != nil {
-			return &backend.Error{Op: "unmount", Path: dir, Kind: kindOfErrno(err), Err: err}
-		}
-	case errors.Is(err, unix.EBUSY):
-		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
-			Err: errors.New("files in it are in use; stop what uses them (fuser -m), or use force")}
-	default:
-		return &backend.Error{Op: "unmount", Path: dir, Kind: kindOfErrno(err), Err: err}
-	}
-	select {
-	case <-m.done:
-		return nil
-	case <-ctx.Done():
-		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
-			Err: errors.New("unmounted, but requests are still being served")}
-	}
-}
-
-// tryUnmount asks a few times: RELEASE of the last file may be on its way.
-func (m *Mount) tryUnmount(ctx context.Context) error {
-	for try := 0; ; try++ {
-		if !stillMounted(m.cfg.Dir, m.minor) {
-			return nil // somebody else did it
-		}
-		err := unmount(m.cfg.Dir)
-		if !errors.Is(err, unix.EBUSY) || try == 20 {
-			return err
-		}
-		select {
-		case <-m.done:
-			return nil
-		case <-ctx.Done():
-			return err
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }
 
 // Wait returns when the mount is gone, however that came.
@@ -314,27 +238,4 @@ func (h *Hub) Mounts() []*Mount {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].cfg.Dir < out[j].cfg.Dir })
 	return out
-}
-
-// Close unmounts everything, by force where it must, and returns when nothing
-// is served any more.
-func (h *Hub) Close(ctx context.Context) error {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	for _, m := range h.Mounts() {
-		wg.Go(func() {
-			if err := m.Unmount(ctx, true); err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	h.drops.stop()
-	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -133,17 +134,20 @@ func receiveFD(sock int) (int, error) {
 	return -1, &backend.Error{Op: "mount", Kind: backend.Other, Err: errors.New("fusermount3 sent no descriptor")}
 }
 
+// helper tells whether fusermount3 mounts and unmounts.
+func (h *Hub) helper() bool { return h.tests.helper || os.Geteuid() != 0 }
+
 // unmount takes away what is mounted at dir. EBUSY while it is in use.
-func unmount(dir string) error {
-	if os.Geteuid() != 0 {
+func unmount(dir string, helper bool) error {
+	if helper {
 		return fusermountU("-u", dir)
 	}
 	return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
 }
 
 // detach takes it out of the tree at once; it goes when nobody uses it.
-func detach(dir string) error {
-	if os.Geteuid() != 0 {
+func detach(dir string, helper bool) error {
+	if helper {
 		return fusermountU("-uz", dir)
 	}
 	return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
@@ -154,7 +158,9 @@ func fusermountU(flag, dir string) error {
 	if err != nil {
 		return err
 	}
-	out, err := exec.Command(bin, flag, "--", dir).CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, bin, flag, "--", dir).CombinedOutput()
 	if err != nil && bytes.Contains(out, []byte("busy")) {
 		return syscall.EBUSY
 	}
@@ -164,14 +170,8 @@ func fusermountU(flag, dir string) error {
 	return nil
 }
 
-// kill ends the connection, so that whoever waits in it gets ENOTCONN, and
-// takes what is mounted at dir out of the tree.
-func kill(dir string, minor uint32) error {
-	if os.Geteuid() == 0 {
-		return unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	}
-	// Where fusectl is not mounted the users of detached files keep the
-	// connection until they close them.
-	_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", minor), []byte("1"), 0)
-	return detach(dir)
+// abort ends connection minor where fusectl is mounted (no container has it),
+// and tells whether it did: whoever waits in the connection gets ENOTCONN.
+func abort(minor uint32) bool {
+	return os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%d/abort", minor), []byte("1"), 0) == nil
 }

@@ -119,7 +119,7 @@ func ClearDead(dir string) error {
 		if err := bounded(func() error { return e.probe() }); err != unix.ENOTCONN {
 			return nil // alive: somebody else's
 		}
-		if err := detach(dir); err != nil {
+		if err := detach(dir, os.Geteuid() != 0); err != nil {
 			return mountError(dir, kindOfErrno(err), errors.Join(errors.New("a dead mount is in the way and cannot be cleared"), err))
 		}
 	}

@@ -1,15 +1,19 @@
 package fusefs
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/backend"
 )
 
 // slowFile is a file system with one file, whose content comes when released.
@@ -41,42 +45,54 @@ func (s *slowFile) Read(_ <-chan struct{}, _ *fuse.ReadIn, buf []byte) (fuse.Rea
 	return fuse.ReadResultData(buf), fuse.OK
 }
 
-// TestMountThatKeepsALock: a process of a soul lists a directory into memory that
-// comes from a file system of its own, which does not answer; so it keeps the
-// directory locked in its kernel. Work on that directory from another mount goes
-// on all the same.
-func TestMountThatKeepsALock(t *testing.T) {
-	s := newStack(t, memDriver)
-	s.watch(2 * time.Minute)
-	gaia := s.mount("gaia", Config{})
-	soul := s.mounted("soul", Config{Agent: "web"})
-	must(t, os.MkdirAll(gaia+"/d/old", 0o755))
-
+// pin starts a process that lists dir into memory that comes from a file system
+// of its own, which does not answer; so it keeps dir locked in its kernel, until
+// release is called.
+func (s *stack) pin(dir string) (release func()) {
+	t := s.t
+	t.Helper()
 	at := filepath.Join(s.dir, "slow")
 	must(t, os.Mkdir(at, 0o755))
-	call := mountCall{dir: at, source: "slow"}
+	call := mountCall{dir: at, source: "slow", uid: uint32(os.Geteuid()), helper: s.hub.helper()}
 	fd, err := call.do()
 	must(t, err)
 	slow := &slowFile{fuse.NewDefaultRawFileSystem(), make(chan struct{}, 10), make(chan struct{})}
 	server, err := newTransport("", fd, slow, s.hub.log)
 	must(t, err)
 	go server.Serve()
-	defer func() { must(t, unix.Unmount(at, unix.MNT_DETACH|unix.MNT_FORCE)) }()
 
 	cmd := exec.Command("python3", "-c", `
 import ctypes, mmap, os, sys
 m = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
 d = os.open(sys.argv[2], os.O_RDONLY)
 print(ctypes.CDLL(None).syscall(217, d, ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(m))), 4096))`,
-		at+"/file", soul.Dir()+"/d")
+		at+"/file", dir)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(t, cmd.Start())
+	release = sync.OnceFunc(func() {
+		close(slow.release)
+		must(t, cmd.Wait())
+		must(t, detach(at, s.hub.helper()))
+	})
+	t.Cleanup(release)
 	select {
 	case <-slow.asked:
 	case <-time.After(20 * time.Second):
 		t.Fatalf("the process does not list: %s", &out)
 	}
+	return release
+}
+
+// TestMountThatKeepsALock: work on a directory goes on although a process of a
+// soul keeps it locked in its mount.
+func TestMountThatKeepsALock(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(2 * time.Minute)
+	gaia := s.mount("gaia", Config{})
+	soul := s.mounted("soul", Config{Agent: "web"})
+	must(t, os.MkdirAll(gaia+"/d/old", 0o755))
+	release := s.pin(soul.Dir() + "/d")
 	start := time.Now()
 	must(t, os.Mkdir(gaia+"/d/first", 0o755))
 	first := time.Since(start)
@@ -88,9 +104,32 @@ print(ctypes.CDLL(None).syscall(217, d, ctypes.c_void_p(ctypes.addressof(ctypes.
 	if first < patience || first > 20*patience || time.Since(start)-first > 20*patience {
 		t.Errorf("the first change took %v and the others %v", first, time.Since(start)-first)
 	}
-	close(slow.release)
-	must(t, cmd.Wait())
+	release()
 	if got, err := listing(soul.Dir() + "/d"); err != nil || strings.Join(got, " ") != "first old" {
 		t.Errorf("afterwards the soul sees %v, %v", got, err)
 	}
+}
+
+// TestUnmountOfAMountThatKeepsALock: such a process cannot keep its mount, even
+// while a notice waits for it.
+func TestUnmountOfAMountThatKeepsALock(t *testing.T) {
+	everyWay(t, func(t *testing.T, s *stack) {
+		gaia := s.mount("gaia", Config{})
+		soul := s.mounted("soul", Config{Agent: "web"})
+		must(t, os.MkdirAll(gaia+"/d/old", 0o755))
+		s.pin(soul.Dir() + "/d")
+		must(t, os.Mkdir(gaia+"/d/first", 0o755))
+		if err := soul.Unmount(context.Background(), false); backend.KindOf(err) != backend.Busy {
+			t.Errorf("without force: %v", err)
+		}
+		start := time.Now()
+		must(t, soul.Unmount(context.Background(), true))
+		s.quick("unmount by force", start)
+		s.absent(soul)
+		start = time.Now()
+		must(t, os.Mkdir(gaia+"/d/second", 0o755))
+		if took := time.Since(start); took >= patience {
+			t.Errorf("a change still waits for it: %v", took)
+		}
+	})
 }

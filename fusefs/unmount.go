@@ -1,0 +1,271 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+const (
+	// gentleTime is how long an unmount by force tries without: RELEASE of the
+	// last file may be on its way.
+	gentleTime = 300 * time.Millisecond
+	// graceTime bounds the wait for requests under way when a mount is cut off,
+	// and then for the end of its connection.
+	graceTime = time.Second
+	// closeTime bounds Hub.Close's wait for its mounts.
+	closeTime = 4 * time.Second
+)
+
+// serve runs until the connection ends, and cleans up.
+func (m *Mount) serve(t transport) {
+	t.Serve()
+	close(m.ended)
+	m.finish()
+}
+
+// finish takes the mount out of the tree, if it is still there, and out of the
+// hub, and lets go of all that it held. Every call returns when that is done.
+func (m *Mount) finish() {
+	m.end.Do(func() {
+		if err := m.detach(); err != nil {
+			m.fs.log.Warn("dead mount stays", "err", err)
+		}
+		m.hub.mu.Lock()
+		if m.hub.mounts[m.cfg.Dir] == m {
+			delete(m.hub.mounts, m.cfg.Dir)
+		}
+		m.hub.mu.Unlock()
+		m.drop()
+	})
+}
+
+// drop lets go of all that the mount held. Requests that are still being handled
+// are cleaned up after when they are done.
+func (m *Mount) drop() {
+	m.gate.shut()
+	m.fs.view.Close()
+	open := m.release()
+	if m.fs.kern.dev != nil {
+		m.disown(open)
+	}
+	select {
+	case <-m.gate.idle:
+	default:
+		go func() {
+			<-m.gate.idle
+			m.release()
+		}()
+	}
+	close(m.done)
+}
+
+// release lets go of handles, file locks and nodes. It gives the nodes that
+// were open.
+func (m *Mount) release() (open []nodeID) {
+	f, h := m.fs, m.hub
+	for _, hd := range f.handles.all() {
+		f.released(hd)
+		if !isControl(hd.node) {
+			open = append(open, hd.node)
+		}
+	}
+	h.posix.ReleaseMount(f.conn)
+	h.flock.ReleaseMount(f.conn)
+	h.leave(f.kern)
+	return open
+}
+
+// disown closes the device. In a connection that lives on the kernel is made to
+// ask again for names, and for the pages of open files: so that it gets
+// ENOTCONN.
+func (m *Mount) disown(open []nodeID) {
+	k := m.fs.kern
+	select {
+	case <-m.ended:
+		k.dev.close()
+		return
+	default:
+	}
+	go func() { // a page may be locked for as long as its user likes
+		defer k.dev.close()
+		if k.epochs {
+			k.dev.incEpoch()
+		}
+		for _, node := range open {
+			k.dev.invalInode(k.wire(node), 0, -1)
+		}
+	}()
+}
+
+// Unmount takes the mount away and returns when it is gone. While files in it
+// are in use it fails with Busy, unless force: then it is out of the tree and
+// out of Hub.Mounts within a few seconds, and whoever uses it gets ENOTCONN.
+func (m *Mount) Unmount(ctx context.Context, force bool) error {
+	dir := m.cfg.Dir
+	if force {
+		return m.unmountByForce(ctx)
+	}
+	switch err := m.tryUnmount(ctx); {
+	case err == nil:
+	case errors.Is(err, unix.EBUSY):
+		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
+			Err: errors.New("files in it are in use; stop what uses them (fuser -m), or use force")}
+	default:
+		return &backend.Error{Op: "unmount", Path: dir, Kind: kindOfErrno(err), Err: err}
+	}
+	if wait(ctx, probeTime, m.done) {
+		return nil
+	}
+	return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
+		Err: errors.New("it is out of the tree, but its files are still in use; stop what uses them, or use force")}
+}
+
+// unmountByForce tries without for a moment.
+func (m *Mount) unmountByForce(ctx context.Context) error {
+	gently, cancel := context.WithTimeout(ctx, gentleTime)
+	defer cancel()
+	tried := make(chan error, 1)
+	go func() { tried <- m.tryUnmount(gently) }() // umount(2) may write pages back
+	select {
+	case err := <-tried:
+		if err == nil && wait(ctx, graceTime, m.done) {
+			return nil
+		}
+	case <-gently.Done():
+	}
+	aborted, err := m.kill()
+	if err != nil {
+		return &backend.Error{Op: "unmount", Path: m.cfg.Dir, Kind: kindOfErrno(err), Err: err}
+	}
+	m.fs.log.Warn("unmounted by force: processes that use files in it get errors", "aborted", aborted)
+	m.cutOff()
+	if aborted {
+		wait(context.Background(), graceTime, m.ended)
+	}
+	return nil
+}
+
+// cutOff ends the mount, whether or not its connection ends.
+func (m *Mount) cutOff() {
+	m.gate.shut()
+	if !wait(context.Background(), graceTime, m.gate.idle) {
+		m.fs.log.Warn("requests are still being handled in a mount that is gone")
+	}
+	m.finish()
+}
+
+// wait waits for done, ctx and d, and tells whether it is done.
+func wait(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	case <-t.C:
+	}
+	return false
+}
+
+// tryUnmount asks a few times: RELEASE of the last file may be on its way.
+func (m *Mount) tryUnmount(ctx context.Context) error {
+	for try := 0; ; try++ {
+		if !stillMounted(m.cfg.Dir, m.minor) {
+			return nil // somebody else did it
+		}
+		err := unmount(m.cfg.Dir, m.hub.helper())
+		if !errors.Is(err, unix.EBUSY) || try == 20 {
+			return err
+		}
+		select {
+		case <-m.done:
+			return nil
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the connection, where it can, and takes the mount out of the tree.
+// A mount that is out already is left alone: what is at its place, and what has
+// its number, may be another.
+func (m *Mount) kill() (aborted bool, err error) {
+	if !stillMounted(m.cfg.Dir, m.minor) {
+		return false, nil
+	}
+	if m.hub.helper() {
+		aborted = abort(m.minor)
+		return aborted, m.detach() // the end of the connection may have come first
+	}
+	m.taking.Lock()
+	defer m.taking.Unlock()
+	err = unix.Unmount(m.cfg.Dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !stillMounted(m.cfg.Dir, m.minor) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// detach takes the mount out of the tree if it is there.
+func (m *Mount) detach() error {
+	m.taking.Lock()
+	defer m.taking.Unlock()
+	if !stillMounted(m.cfg.Dir, m.minor) {
+		return nil
+	}
+	err := detach(m.cfg.Dir, m.hub.helper())
+	if err != nil && !stillMounted(m.cfg.Dir, m.minor) {
+		return nil // somebody else was faster
+	}
+	return err
+}
+
+// Close unmounts everything, by force where it must. When it returns no request
+// is let in any more; that takes a few seconds at most, whoever uses what.
+//
+// Errors: those of unmounting, and Busy when a mount takes too long. Its mount
+// is dead when the process ends.
+func (h *Hub) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	mounts := h.Mounts()
+	errs := make(chan error, len(mounts))
+	all := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, m := range mounts {
+		wg.Go(func() {
+			if err := m.Unmount(ctx, true); err != nil {
+				errs <- err
+				m.cutOff()
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(all)
+	}()
+	var err error
+	if !wait(context.Background(), closeTime, all) {
+		for _, m := range mounts {
+			m.gate.shut()
+		}
+		err = &backend.Error{Op: "unmount", Kind: backend.Busy, Err: errors.New("mounts take too long to go; they are left behind")}
+	}
+	h.drops.stop()
+	for {
+		select {
+		case e := <-errs:
+			err = errors.Join(err, e)
+		default:
+			return err
+		}
+	}
+}
