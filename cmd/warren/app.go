@@ -67,9 +67,12 @@ func (a *app) main(args []string) int {
 	return exitCode(err)
 }
 
-// interruptible gives a context that ends at the first SIGINT or SIGTERM.
+// interruptible gives a context that ends at the first SIGINT or SIGTERM. The
+// second ends the process as if it were not expected.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // client makes the client for the socket that flags and environment name.

@@ -129,9 +129,26 @@ func (d *daemon) close(ctx context.Context) error {
 		errs = append(errs, d.hub.Close(ctx))
 	}
 	if d.store.tree != nil {
-		errs = append(errs, d.store.Close())
+		errs = append(errs, closeWithin(d.store, storeCloseTime))
 	}
 	return errors.Join(errs...)
+}
+
+// storeCloseTime is how long closing a store may take: it commits what is in
+// the log, and merges tables.
+const storeCloseTime = 2 * time.Minute
+
+// closeWithin closes a store, or gives up: on a disk that fails, Badger tries
+// for ever. Nothing is lost that the disk has: the log still has it.
+func closeWithin(s *store, limit time.Duration) error {
+	done := make(chan error, 1)
+	go func() { done <- s.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("the store %s does not close; what was acknowledged is in its log, for the next start", s.dir)
+	}
 }
 
 // maxSocketPath is how many bytes the path of a unix socket may have (sun_path).
