@@ -3,6 +3,7 @@ package segment_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -75,11 +76,11 @@ func bg(t testing.TB) context.Context {
 
 func bytesOf(id uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(id, 7))
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(r.Uint32())
+	b := make([]byte, (n+7)/8*8)
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], r.Uint64())
 	}
-	return b
+	return b[:n:n]
 }
 
 func (f *fixture) tryPut(id uint64, n int) (ref backend.Ref, err error) {
