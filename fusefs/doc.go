@@ -12,7 +12,9 @@
 //
 // Inside: kernel is what one mount's kernel may have cached (it is the view's
 // Observer), fileSystem answers its requests, device writes notifications to
-// it, transport reads requests and writes replies.
+// it, transport reads requests and writes replies. gate, between transport and
+// fileSystem, is shut when a mount ends: a connection whose users stay can often
+// not be ended, so its requests are answered ENOTCONN from then on.
 //
 // # Coherence
 //
@@ -27,7 +29,8 @@
 // only leaves: kernel.mu, and nothing else. Hub.mu, writers.mu, handleTable.mu,
 // dropper.mu and the lock table's are leaves too, never held across a call of
 // the view or a notification. handle.mu is held while a listing is read, so it
-// comes before the volume's lock.
+// comes before the volume's lock. Mount.taking is held across umount(2) and
+// fusermount3, and never with another lock.
 //
 // # Caveats
 //

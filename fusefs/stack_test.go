@@ -67,6 +67,15 @@ func badgerDriver(t testing.TB, dir string) (backend.Store, backend.Content) {
 // down, and checked, when the test ends.
 func newStack(t testing.TB, d driver) *stack {
 	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	return anyStack(t, d)
+}
+
+// anyStack is newStack for tests that run as any user who may use /dev/fuse.
+func anyStack(t testing.TB, d driver) *stack {
+	t.Helper()
 	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
 		t.Skip("no right to use /dev/fuse")
 	}

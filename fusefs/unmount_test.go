@@ -28,7 +28,7 @@ func everyWay(t *testing.T, test func(t *testing.T, s *stack)) {
 			if os.Geteuid() != 0 && !helper {
 				t.Skip("needs root")
 			}
-			s := newStack(t, memDriver)
+			s := anyStack(t, memDriver)
 			s.watch(2 * time.Minute)
 			s.hub.tests.helper = helper
 			test(t, s)
