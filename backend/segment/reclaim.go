@@ -77,11 +77,11 @@ func (s *Store) Reclaim(ctx context.Context) (Reclaimed, error) {
 	}
 	// Records are put to the current segment only. A segment that is not that,
 	// and whose last Puts' Updates have ended, gets no more names.
-	sealed, frees := s.c.sealed()
+	sealed, frees, next := s.c.sealed()
 	if err := s.txs.wait(ctx); err != nil {
 		return Reclaimed{}, err
 	}
-	w, err := s.look(ctx, sealed)
+	w, err := s.look(ctx, sealed, next)
 	if err != nil || len(w.empty) == 0 && len(w.freed) == 0 {
 		return Reclaimed{}, err
 	}
@@ -107,9 +107,9 @@ func (s *Store) Reclaim(ctx context.Context) (Reclaimed, error) {
 	return did, nil
 }
 
-// sealed gives the segments that get no more records, and of all segments the
-// number of Frees so far.
-func (c *Content) sealed() (map[uint64]bool, map[uint64]uint64) {
+// sealed gives the segments that get no more records, of all segments the
+// number of Frees so far, and the number of the next segment.
+func (c *Content) sealed() (map[uint64]bool, map[uint64]uint64, uint64) {
 	sealed, frees := map[uint64]bool{}, map[uint64]uint64{}
 	c.append.mu.Lock()
 	defer c.append.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *Content) sealed() (map[uint64]bool, map[uint64]uint64) {
 		sealed[n] = s != cur
 		frees[n] = s.frees.Load()
 	}
-	return sealed, frees
+	return sealed, frees, c.append.next
 }
 
 // unmark notes that no record of a segment is marked as freed, unless there
@@ -133,8 +133,8 @@ func (c *Content) unmark(number, seen uint64) {
 	}
 }
 
-// look finds what there is to do.
-func (s *Store) look(ctx context.Context, sealed map[uint64]bool) (work, error) {
+// look finds what there is to do. Segments from next on were made meanwhile.
+func (s *Store) look(ctx context.Context, sealed map[uint64]bool, next uint64) (work, error) {
 	var w work
 	err := s.below.View(ctx, func(tx backend.Tx) error {
 		w = work{freed: map[uint64]*freedSet{}}
@@ -145,7 +145,7 @@ func (s *Store) look(ctx context.Context, sealed map[uint64]bool) (work, error) 
 			}
 			n, err := decodeCounts(number, v)
 			isSealed, known := sealed[number]
-			if err == nil && n.refs == 0 && (isSealed || !known) {
+			if err == nil && n.refs == 0 && (isSealed || !known && number < next) {
 				w.empty = append(w.empty, number)
 			}
 			return err

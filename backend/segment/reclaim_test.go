@@ -191,6 +191,58 @@ func TestAPutHoldsItsSegment(t *testing.T) {
 	f.reads(ref, next)
 }
 
+// TestReclaimMeetsTheLatest: what begins between the reclaimer's first wait and
+// its look at the store is safe too: a View, and a new current segment.
+func TestReclaimMeetsTheLatest(t *testing.T) {
+	f := newFixture(t, segment.Options{SegmentSize: 1})
+	old := f.put(1, 900_000)
+	f.free(f.put(2, 900_000)) // something to do, in the second segment
+	began, freed, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		<-began
+		done <- f.s.View(bg(t), func(tx backend.Tx) error {
+			began <- struct{}{}
+			<-freed
+			time.Sleep(20 * time.Millisecond)
+			p := make([]byte, old.Length)
+			return f.c.Get(tx, old, 0, p)
+		})
+	}()
+	first := true
+	f.below.SetHook(func(p mem.Point, _ uint64) error {
+		if p != mem.BeforeView || !first {
+			return nil
+		}
+		first = false
+		began <- struct{}{}
+		<-began
+		f.free(old, f.put(3, 900_000))
+		close(freed)
+		return nil
+	})
+	did := f.reclaim()
+	if err := <-done; err != nil {
+		t.Errorf("a View that began before the Free: %v", err)
+	}
+	if did.Segments != 1 || did.Records != 2 {
+		t.Errorf("Reclaim: %+v, want the sealed segment gone and two records", did)
+	}
+	ref := f.put(4, 5000)
+	f.reads(ref)
+	f.reopen()
+	f.reads(ref)
+}
+
+// TestCurrentSegmentStays: it is emptied, not removed, while records go to it.
+func TestCurrentSegmentStays(t *testing.T) {
+	f := newFixture(t, segment.Options{})
+	f.free(f.put(1, 50_000))
+	if did := f.reclaim(); did.Segments != 0 || did.Records != 1 {
+		t.Errorf("Reclaim: %+v", did)
+	}
+	f.reads(f.put(2, 5000))
+}
+
 // TestCompact: what is left of sparse segments is moved, and they go.
 func TestCompact(t *testing.T) {
 	f := newFixture(t, segment.Options{SegmentSize: 1})

@@ -34,7 +34,7 @@ func (s *Store) Compact(ctx context.Context, r Relocator) ([]uint64, error) {
 
 // sparse gives the sealed, whole segments of which less than half is named.
 func (s *Store) sparse(ctx context.Context) ([]uint64, error) {
-	sealed, _ := s.c.sealed()
+	sealed, _, _ := s.c.sealed()
 	var sparse []uint64
 	err := s.below.View(ctx, func(tx backend.Tx) error {
 		sparse = sparse[:0]
