@@ -66,7 +66,7 @@ func (tx *Txn) CopyRange(src backend.Ino, srcOff uint64, dst backend.Ino, dstOff
 
 func (w *writer) copyRange(s *inode, srcOff uint64, dst backend.Ino, r *record, dstOff, n uint64) (uint64, error) {
 	var take []extent
-	err := scanExtents(w.kv, w.v.id, s.ino, srcOff, srcOff+n, func(e *extent) error {
+	err := extentsIn(w.kv, w.v.id, s.ino, s.rec.extents.high, srcOff, srcOff+n, func(e *extent) error {
 		if s.rec.extents.void(e) {
 			return nil
 		}

@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"errors"
+
 	"github.com/warrenfs/warren/backend"
 )
 
@@ -30,7 +32,7 @@ func (tx *Txn) Read(ino backend.Ino, p []byte, off uint64) (int, error) {
 	v, content := tx.v.id, tx.t.content
 	err = tx.t.store.View(bg, func(kv backend.Tx) error {
 		tx.unlock() // the snapshot is taken: what follows cannot change
-		return scanExtents(kv, v, ino, off, off+uint64(len(p)), func(e *extent) error {
+		return extentsIn(kv, v, ino, st.high, off, off+uint64(len(p)), func(e *extent) error {
 			if st.void(e) {
 				return nil
 			}
@@ -58,6 +60,37 @@ func scanExtents(kv backend.Tx, v backend.VolumeID, ino backend.Ino, from, to ui
 		}
 		return fn(&e)
 	})
+}
+
+// extentsIn is scanExtents of a file none of whose extents ends after high. A file
+// that grows by small writes leaves deleted keys before its last extent, and a
+// scan walks them with all their versions; so where the last extent is all there
+// is to find, it is looked up.
+func extentsIn(kv backend.Tx, v backend.VolumeID, ino backend.Ino, high, from, to uint64, fn func(*extent) error) error {
+	if from >= high {
+		return nil
+	}
+	if to < high {
+		return scanExtents(kv, v, ino, from, to, fn)
+	}
+	b, err := kv.Get(extentKey(v, ino, high))
+	if errors.Is(err, backend.NotFound) {
+		return scanExtents(kv, v, ino, from, to, fn)
+	}
+	if err != nil {
+		return err
+	}
+	e, err := decodeExtent(v, ino, high, b)
+	if err != nil {
+		return err
+	}
+	if e.start > from {
+		return scanExtents(kv, v, ino, from, to, fn)
+	}
+	if err := fn(&e); err != backend.ErrStop {
+		return err
+	}
+	return nil
 }
 
 // copyExtent copies what e has of [off, off+len(p)) to its place in p.
@@ -91,7 +124,7 @@ func (tx *Txn) Seek(ino backend.Ino, off uint64, hole bool) (uint64, error) {
 	at, found := off, false
 	err = tx.t.store.View(bg, func(kv backend.Tx) error {
 		at, found = off, false
-		return scanExtents(kv, tx.v.id, ino, off, n.rec.size, func(e *extent) error {
+		return extentsIn(kv, tx.v.id, ino, n.rec.extents.high, off, n.rec.size, func(e *extent) error {
 			switch {
 			case n.rec.extents.void(e):
 				return nil

@@ -27,7 +27,7 @@ func (w *writer) resize(ino backend.Ino, r *record, size uint64) error {
 func (w *writer) clear(ino backend.Ino, r *record, from, to uint64) error {
 	var over []extent
 	many := false
-	err := scanExtents(w.kv, w.v.id, ino, from, to, func(e *extent) error {
+	err := extentsIn(w.kv, w.v.id, ino, r.extents.high, from, to, func(e *extent) error {
 		if len(over) == sweepMax {
 			many = true
 			return backend.ErrStop
@@ -62,7 +62,7 @@ func (w *writer) bar(ino backend.Ino, r *record, first *extent, from, to uint64)
 		}
 	}
 	if to != math.MaxUint64 {
-		last, err := w.overlap(ino, to, to+1)
+		last, err := w.overlap(ino, r.extents.high, to, to+1)
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func (w *writer) write(ino backend.Ino, r *record, off uint64, p []byte) error {
 	var over []extent
 	if winLo < r.extents.high {
 		var err error
-		if over, err = w.overlap(ino, winLo, winHi); err != nil {
+		if over, err = w.overlap(ino, r.extents.high, winLo, winHi); err != nil {
 			return err
 		}
 	}
@@ -94,10 +94,11 @@ func (w *writer) write(ino backend.Ino, r *record, off uint64, p []byte) error {
 	return w.put(ino, r, lo, p)
 }
 
-// overlap lists the extents with bytes in [lo, hi); inline bytes are copied.
-func (w *writer) overlap(ino backend.Ino, lo, hi uint64) ([]extent, error) {
+// overlap lists the extents with bytes in [lo, hi), of which none ends after
+// high; inline bytes are copied.
+func (w *writer) overlap(ino backend.Ino, high, lo, hi uint64) ([]extent, error) {
 	var out []extent
-	err := scanExtents(w.kv, w.v.id, ino, lo, hi, func(e *extent) error {
+	err := extentsIn(w.kv, w.v.id, ino, high, lo, hi, func(e *extent) error {
 		c := *e
 		c.inline = slices.Clone(e.inline)
 		out = append(out, c)
