@@ -352,12 +352,6 @@ func (d *disk) setHook(h func(call, bool) error) {
 	d.hook = h
 }
 
-func (d *disk) count() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.calls
-}
-
 func (d *disk) Free() (int64, error) {
 	err := d.do(call{op: "free"}, func() error { return nil })
 	d.mu.Lock()

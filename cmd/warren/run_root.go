@@ -291,16 +291,39 @@ func (b *rootBuilder) warren() error {
 	if err := setattr(at(warrenDir), unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, false); err != nil {
 		return err
 	}
-	tmp := at(inside(b.spec.Tmp))
+	tmp, err := openBelow(at(warrenDir), b.spec.Tmp)
+	if err != nil {
+		return fmt.Errorf("the agent's %s: %w; it must be a directory, so remove what is there and it is made anew", b.spec.Tmp, err)
+	}
+	defer unix.Close(tmp)
 	for _, dst := range []string{"/tmp", "/var/tmp"} {
 		if fi, err := os.Lstat(at(dst)); err != nil || !fi.IsDir() {
 			continue // a host without /var/tmp, or with a link to /tmp
 		}
-		if err := unix.Mount(tmp, at(dst), "", unix.MS_BIND, ""); err != nil {
+		fd, err := unix.OpenTree(tmp, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+		if err == nil {
+			err = moveMount(fd, at(dst))
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", dst, err)
 		}
 	}
 	return nil
+}
+
+// openBelow opens the directory p of the view mounted at dir. Its names are the
+// agent's to change, at any moment: none is followed as a link and none leads
+// out of the view.
+func openBelow(dir, p string) (int, error) {
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(root)
+	return unix.Openat2(root, strings.TrimPrefix(p, "/"), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	})
 }
 
 // enter makes the new root the root and lets go of the old one.
