@@ -142,6 +142,17 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	return ok(w)
 }
 
+// samePlace refuses a mountpoint whose recorded path, free of symlinks then, now
+// leads through one: who may rename its parents would choose where it is mounted.
+func samePlace(dir string) error {
+	parent := filepath.Dir(dir)
+	real, err := filepath.EvalSymlinks(parent)
+	if err != nil || real == parent {
+		return nil // what is missing, mounting says
+	}
+	return failf(backend.Denied, "%s now leads through a symbolic link to %s; `warren umount` it, and mount it where it should be", dir, real)
+}
+
 // Restore mounts the recorded mounts again; what a daemon that died left at
 // their mountpoints is cleared. One that does not come back stays recorded;
 // `warren mounts` tells why.
@@ -150,7 +161,11 @@ func (s *Server) Restore(ctx context.Context) {
 	defer s.mounting.Unlock()
 	for _, m := range s.Registry.Mounts() {
 		start := time.Now()
-		if _, err := s.up(ctx, m); err != nil {
+		err := samePlace(m.Dir)
+		if err == nil {
+			_, err = s.up(ctx, m)
+		}
+		if err != nil {
 			s.Log.Error("mount did not come back", "agent", m.Agent, "dir", m.Dir, "err", err)
 			s.mu.Lock()
 			s.failed[m.ID] = text(err)
