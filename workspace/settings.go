@@ -80,6 +80,9 @@ func cleanException(x NameException) (NameException, error) {
 	if !strings.HasPrefix(x.Under, "/") || strings.ContainsRune(x.Under, 0) {
 		return x, fail(backend.Invalid, "%q is not a tree path: it must start with /", x.Under)
 	}
+	if slices.Contains(strings.Split(x.Under, "/"), "..") {
+		return x, fail(backend.Invalid, "%q is not a tree path: it has a .. in it", x.Under)
+	}
 	x.Under = path.Clean(x.Under)
 	top, _, _ := strings.Cut(x.Under[1:], "/")
 	if top != "" && !slices.Contains([]string{"agents", "projects", "users", "workspaces"}, top) {
