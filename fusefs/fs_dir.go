@@ -44,6 +44,8 @@ func (f *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEn
 		if err := f.list(h, in); err != nil {
 			return f.status("readdir", err)
 		}
+	} else if err := f.seen(&in.InHeader, h.node); err != nil {
+		return f.status("readdir", err)
 	}
 	for i := in.Offset; i < uint64(len(h.list))+2; i++ {
 		e := fuse.DirEntry{Name: ".", Ino: uint64(h.node), Mode: fuse.S_IFDIR, Off: i + 1}

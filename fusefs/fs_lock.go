@@ -17,6 +17,11 @@ func (f *fileSystem) lock(in *fuse.LkIn) (l filelock.Lock, h *handle, st fuse.St
 	if h = f.handles.get(in.Fh, node); h == nil {
 		return l, nil, fuse.EBADF
 	}
+	if in.Lk.Typ != syscall.F_UNLCK {
+		if err := f.seen(&in.InHeader, node); err != nil {
+			return l, nil, f.status("lock", err)
+		}
+	}
 	l = filelock.Lock{
 		Owner:  filelock.Owner{Mount: f.conn, ID: in.Owner},
 		Start:  in.Lk.Start,
@@ -33,6 +38,17 @@ func (f *fileSystem) lock(in *fuse.LkIn) (l filelock.Lock, h *handle, st fuse.St
 		return l, nil, fuse.EINVAL
 	}
 	return l, h, fuse.OK
+}
+
+// seen fails when the view does not see node any more: a handle that was open
+// before gives no right.
+func (f *fileSystem) seen(in *fuse.InHeader, node nodeID) error {
+	if isControl(node) {
+		return nil
+	}
+	r := f.request(in)
+	_, err := f.view.Getattr(&r, node)
+	return err
 }
 
 func (f *fileSystem) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
