@@ -334,8 +334,7 @@ func TestRevocation(t *testing.T) {
 	if b, err := os.ReadFile(web + "/projects/site/f"); string(b) != "secret" {
 		t.Fatalf("before: %q %v", b, err)
 	}
-	// A shell that holds a map of the file, and one that stands in its
-	// workspace.
+	// A shell that holds a map of the file.
 	holder := exec.Command("python3", "-c", `
 import mmap, os, sys
 m = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 6, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -355,6 +354,9 @@ print(m[:], flush=True)`, web+"/projects/site/f")
 	must(t, s.space.Publish(context.Background(), left))
 	if _, err := os.Stat(web + "/projects/site/f"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("by name: %v", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != syscall.ENOENT {
+		t.Errorf("a lock by an open file: %v", err)
 	}
 	if list, err := listing(web + "/projects"); err == nil && len(list) > 0 {
 		t.Errorf("listed: %v", list)
