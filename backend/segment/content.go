@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Content is the driver. Open makes one, Bind joins it to a store.
 type Content struct {
-	fs   FS
+	fs   dirfs.FS
 	opts Options
 	log  *slog.Logger
 	id   [16]byte // of the store; set by Bind
@@ -100,7 +101,7 @@ func (c *Content) Get(tx backend.Tx, ref backend.Ref, off uint32, p []byte) erro
 	if uint64(off)+uint64(len(p)) > uint64(ref.Length) {
 		return fail("get", ref, backend.Range, fmt.Errorf("bytes [%d, %d)", off, uint64(off)+uint64(len(p))))
 	}
-	return c.read("get", tx, ref, func(f File, r record) error {
+	return c.read("get", tx, ref, func(f dirfs.File, r record) error {
 		if len(p) == 0 {
 			return nil
 		}
@@ -120,11 +121,11 @@ func (c *Content) Get(tx backend.Tx, ref backend.Ref, off uint32, p []byte) erro
 
 // Check reads and verifies the whole of ref. Errors as Get.
 func (c *Content) Check(tx backend.Tx, ref backend.Ref) error {
-	return c.read("check", tx, ref, func(f File, r record) error { return checkRecord(f, r) })
+	return c.read("check", tx, ref, func(f dirfs.File, r record) error { return checkRecord(f, r) })
 }
 
 // checkRecord verifies all of r's content.
-func checkRecord(f File, r record) error {
+func checkRecord(f dirfs.File, r record) error {
 	buf := scratch(int64(r.length))
 	defer buffers.Put(buf)
 	if err := readBlocks(f, r, 0, *buf); err != nil {
@@ -137,7 +138,7 @@ func checkRecord(f File, r record) error {
 }
 
 // read calls fn with ref's file and verified header.
-func (c *Content) read(op string, tx backend.Tx, ref backend.Ref, fn func(File, record) error) error {
+func (c *Content) read(op string, tx backend.Tx, ref backend.Ref, fn func(dirfs.File, record) error) error {
 	if ref.Offset > math.MaxInt64-maxVoid || ref.Length == 0 || ref.Length > limit {
 		return fail(op, ref, backend.IO, errors.New("no record can be there"))
 	}
@@ -234,7 +235,7 @@ func (c *Content) unplace(s *segFile, r record, err error) {
 	if s != c.current.Load() {
 		return
 	}
-	if !full(err) {
+	if !dirfs.Full(err) {
 		c.current.Store(nil)
 	} else if c.append.tail == r.at+r.size {
 		c.append.tail = r.at
@@ -298,5 +299,5 @@ func kindOf(err error) backend.Kind {
 	if k := backend.KindOf(err); k != backend.Other {
 		return k
 	}
-	return backend.KindOf(fileError("", "", err))
+	return backend.KindOf(dirfs.Error("", "", err))
 }

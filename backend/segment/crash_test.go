@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/crashdir"
 	"github.com/warrenfs/warren/backend/segment"
 )
 
@@ -142,8 +143,8 @@ func TestCrashAtEveryCall(t *testing.T) {
 			}
 		}
 	}
-	f.d.setHook(func(c call, done bool) error {
-		if c.op == "read" || c.op == "open" || c.op == "free" {
+	f.d.SetHook(func(c call, done bool) error {
+		if c.Op == "read" || c.Op == "open" || c.Op == "free" {
 			return nil
 		}
 		points++
@@ -151,16 +152,16 @@ func TestCrashAtEveryCall(t *testing.T) {
 			return nil
 		}
 		for _, chance := range []float64{0, 0.5, 1} {
-			check(fmt.Sprintf("power cut, %v of the writes", chance), f.d.powerCut(r, chance), true, c)
+			check(fmt.Sprintf("power cut, %v of the writes", chance), f.d.PowerCut(r, chance), true, c)
 		}
-		if !done && c.op == "write" {
-			check("killed in the middle", f.d.killed(c, len(c.data)/2), false, c)
+		if !done && c.Op == "write" {
+			check("killed in the middle", f.d.Killed(c, len(c.Data)/2), false, c)
 		}
-		check("killed", f.d.killed(call{}, 0), false, c)
+		check("killed", f.d.Killed(call{}, 0), false, c)
 		return nil
 	})
 	s.run()
-	f.d.setHook(nil)
+	f.d.SetHook(nil)
 	if points < 50 || s.failed > 0 {
 		t.Errorf("%d points, %d failures: the script is not what it was", points, s.failed)
 	}
@@ -189,7 +190,7 @@ func TestErrorsAtEveryCall(t *testing.T) {
 		{"once", 1, func(call) error { return syscall.EIO }},
 		{"four times", 4, func(call) error { return syscall.EIO }},
 		{"no space", 3, func(call) error { return syscall.ENOSPC }},
-		{"partly", 2, func(c call) error { return errPartly{len(c.data) / 2, syscall.EIO} }},
+		{"partly", 2, func(c call) error { return crashdir.Partly{N: len(c.Data) / 2, Err: syscall.EIO} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for n := 1 + i%step; ; n += step {
@@ -210,7 +211,7 @@ func failAt(t *testing.T, n, times int, give func(call) error) bool {
 	f := newFixture(t, segment.Options{SegmentSize: 1})
 	s := &script{f: f}
 	calls := 0
-	f.d.setHook(func(c call, done bool) error {
+	f.d.SetHook(func(c call, done bool) error {
 		if done {
 			return nil
 		}
@@ -221,7 +222,7 @@ func failAt(t *testing.T, n, times int, give func(call) error) bool {
 		return nil
 	})
 	s.run()
-	f.d.setHook(nil)
+	f.d.SetHook(nil)
 	for _, ref := range s.live {
 		if err := f.get(ref); err != nil {
 			t.Errorf("call %d failed: %v", n, err)
@@ -237,7 +238,7 @@ func failAt(t *testing.T, n, times int, give func(call) error) bool {
 	fatal("WaitDurable", f.s.WaitDurable(bg(t), f.below.LastLSN()))
 	_, err = f.s.Reclaim(bg(t))
 	fatal("Reclaim", err)
-	after := &fixture{t: t, d: f.d.powerCut(rand.New(rand.NewPCG(1, 1)), 0), below: f.below.CrashClone(0), opts: f.opts}
+	after := &fixture{t: t, d: f.d.PowerCut(rand.New(rand.NewPCG(1, 1)), 0), below: f.below.CrashClone(0), opts: f.opts}
 	after.open()
 	for _, ref := range append(s.live, ref) {
 		if err := after.get(ref); err != nil {

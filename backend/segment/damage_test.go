@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/crashdir"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
 )
 
 // reborn opens what f would leave when killed, after change.
-func (f *fixture) reborn(change func(names map[string]*inode)) (*fixture, error) {
-	g := &fixture{t: f.t, d: f.d.killed(call{}, 0), below: f.below.Reopen(), opts: f.opts}
-	change(g.d.names)
+func (f *fixture) reborn(change func(names map[string]*crashdir.Inode)) (*fixture, error) {
+	g := &fixture{t: f.t, d: f.d.Killed(call{}, 0), below: f.below.Reopen(), opts: f.opts}
+	change(g.d.Names)
 	return g, g.tryOpen()
 }
 
@@ -25,9 +26,9 @@ func (f *fixture) reborn(change func(names map[string]*inode)) (*fixture, error)
 func TestFlippedBits(t *testing.T) {
 	f := newFixture(t, segment.Options{})
 	before, ref, big, after := f.put(1, 3000), f.put(2, 200), f.put(3, 70_000), f.put(4, 3000)
-	file := f.d.names[segment.FileName(ref.Segment)]
+	file := f.d.Names[segment.FileName(ref.Segment)]
 	flip := func(r backend.Ref, bit int64) {
-		file.cache[int64(r.Offset)+bit/8] ^= 1 << (bit % 8)
+		file.Cache[int64(r.Offset)+bit/8] ^= 1 << (bit % 8)
 	}
 	meaning := segment.DataStart(ref.Length) + int64(ref.Length)
 	for bit := range 8 * segment.RecordSize(ref.Length) {
@@ -63,14 +64,14 @@ func TestLostSegment(t *testing.T) {
 	f := newFixture(t, segment.Options{SegmentSize: 1})
 	lost, kept := f.put(1, 900_000), f.put(2, 900_000)
 	name := segment.FileName(lost.Segment)
-	for what, change := range map[string]func(map[string]*inode){
-		"missing":          func(names map[string]*inode) { delete(names, name) },
-		"empty":            func(names map[string]*inode) { names[name] = whole(nil) },
-		"half a header":    func(names map[string]*inode) { names[name] = whole(names[name].cache[:2000]) },
-		"cut":              func(names map[string]*inode) { names[name] = whole(names[name].cache[:500_000]) },
-		"a damaged header": func(names map[string]*inode) { names[name].cache[40] ^= 1 },
-		"another version":  func(names map[string]*inode) { names[name].cache[8]++ },
-		"another segment":  func(names map[string]*inode) { names[name] = names[segment.FileName(kept.Segment)] },
+	for what, change := range map[string]func(map[string]*crashdir.Inode){
+		"missing":          func(names map[string]*crashdir.Inode) { delete(names, name) },
+		"empty":            func(names map[string]*crashdir.Inode) { names[name] = crashdir.Whole(nil) },
+		"half a header":    func(names map[string]*crashdir.Inode) { names[name] = crashdir.Whole(names[name].Cache[:2000]) },
+		"cut":              func(names map[string]*crashdir.Inode) { names[name] = crashdir.Whole(names[name].Cache[:500_000]) },
+		"a damaged header": func(names map[string]*crashdir.Inode) { names[name].Cache[40] ^= 1 },
+		"another version":  func(names map[string]*crashdir.Inode) { names[name].Cache[8]++ },
+		"another segment":  func(names map[string]*crashdir.Inode) { names[name] = names[segment.FileName(kept.Segment)] },
 	} {
 		g, err := f.reborn(change)
 		if err != nil {
@@ -105,11 +106,11 @@ func TestAnotherStore(t *testing.T) {
 	other := newFixture(t, segment.Options{})
 	other.put(1, 5000)
 	for what, below := range map[string]*mem.Store{"another": other.below.Reopen(), "a new": mem.New(mem.Options{})} {
-		g := &fixture{t: t, d: f.d.killed(call{}, 0), below: below, opts: f.opts}
+		g := &fixture{t: t, d: f.d.Killed(call{}, 0), below: below, opts: f.opts}
 		if err := g.tryOpen(); err == nil || backend.KindOf(err) != backend.IO {
 			t.Errorf("%s store: %v, want IO", what, err)
 		}
-		if len(g.d.names) != 1 {
+		if len(g.d.Names) != 1 {
 			t.Errorf("%s store: files were removed", what)
 		}
 	}
@@ -120,15 +121,15 @@ func TestTailIsCut(t *testing.T) {
 	f := newFixture(t, segment.Options{})
 	ref := f.put(1, 5000)
 	var size int
-	g, err := f.reborn(func(names map[string]*inode) {
+	g, err := f.reborn(func(names map[string]*crashdir.Inode) {
 		in := names[segment.FileName(ref.Segment)]
-		size = len(in.cache)
-		in.write(bytesOf(1, 10_000), int64(len(in.cache))+1000)
+		size = len(in.Cache)
+		in.Write(bytesOf(1, 10_000), int64(len(in.Cache))+1000)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(g.d.names[segment.FileName(ref.Segment)].cache); n > size+64 {
+	if n := len(g.d.Names[segment.FileName(ref.Segment)].Cache); n > size+64 {
 		t.Errorf("%d bytes are left of %d", n, size)
 	}
 	next := g.put(2, 5000)
@@ -159,8 +160,8 @@ func TestVerify(t *testing.T) {
 		}
 		return c
 	}
-	d := f.d.killed(call{}, 0)
-	d.names[segment.FileName(1)].disk = nil // an earlier process saw a sync fail
+	d := f.d.Killed(call{}, 0)
+	d.Names[segment.FileName(1)].Disk = nil // an earlier process saw a sync fail
 	c := open(d)
 	if err := c.Verify([]byte("s"), nil); err != nil {
 		t.Errorf("Verify of a key of others: %v", err)
@@ -171,13 +172,13 @@ func TestVerify(t *testing.T) {
 	if err := c.Sync(bg(t)); err != nil {
 		t.Error(err)
 	}
-	got := d.powerCut(rand.New(rand.NewPCG(1, 1)), 0).names[segment.FileName(1)].cache
+	got := d.PowerCut(rand.New(rand.NewPCG(1, 1)), 0).Names[segment.FileName(1)].Cache
 	at := int(bad.Offset) + int(segment.DataStart(bad.Length))
 	if string(got[at:at+50_000]) != string(bytesOf(2, 50_000)) {
 		t.Error("what Verify took over was not written anew")
 	}
-	d = f.d.killed(call{}, 0)
-	d.names[segment.FileName(1)].cache[at+49_999] ^= 1
+	d = f.d.Killed(call{}, 0)
+	d.Names[segment.FileName(1)].Cache[at+49_999] ^= 1
 	if err := open(d).Verify(key, value); backend.KindOf(err) != backend.IO {
 		t.Errorf("Verify of damaged content: %v, want IO", err)
 	}
@@ -191,7 +192,7 @@ func TestVerify(t *testing.T) {
 // the ballast goes when the disk is full and comes back with room.
 func TestReserveAndBallast(t *testing.T) {
 	d := newDisk()
-	d.room = 2 << 20
+	d.Room = 2 << 20
 	f := &fixture{t: t, d: d, below: mem.New(mem.Options{}), opts: segment.Options{
 		SegmentSize: 1, Reserve: 200_000, Ballast: 300_000, ReclaimEvery: -1, PunchRate: -1}}
 	f.open()
@@ -213,7 +214,7 @@ func TestReserveAndBallast(t *testing.T) {
 		t.Errorf("%d bytes are free: Put went into the reserve", free)
 	}
 	f.reads(refs...)
-	d.room -= 250_000 // others fill the disk
+	d.Room -= 250_000 // others fill the disk
 	f.reopen()
 	if f.c.Stats().Ballast {
 		t.Error("the ballast is still there on a full disk")
@@ -226,8 +227,8 @@ func TestReserveAndBallast(t *testing.T) {
 		t.Error("the ballast did not come back")
 	}
 	f.reads(refs[len(refs)-1], f.put(500, 50_000))
-	d.setHook(func(c call, done bool) error {
-		if c.op == "write" && !done {
+	d.SetHook(func(c call, done bool) error {
+		if c.Op == "write" && !done {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -235,7 +236,7 @@ func TestReserveAndBallast(t *testing.T) {
 	if _, err := f.tryPut(501, 5000); backend.KindOf(err) != backend.NoSpace {
 		t.Errorf("a write without room: %v, want NoSpace", err)
 	}
-	d.setHook(nil)
+	d.SetHook(nil)
 	f.reads(f.put(502, 5000))
 }
 
@@ -245,7 +246,7 @@ func TestWalk(t *testing.T) {
 	refs := []backend.Ref{f.put(1, 3000), f.put(2, 100_000), f.put(3, 3000), f.put(4, 50_000)}
 	f.free(refs[1])
 	f.reclaim()
-	f.d.names[segment.FileName(1)].cache[refs[2].Offset+8] ^= 1
+	f.d.Names[segment.FileName(1)].Cache[refs[2].Offset+8] ^= 1
 	var got []segment.Entry
 	if err := f.c.Walk(1, func(e segment.Entry) error { got = append(got, e); return nil }); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@
 //   - [Content], made by [Open], is the [backend.Content].
 //   - [Store], made by Content.Bind, is the store that it is bound to. It tells
 //     when transactions end, and runs the reclaimer.
-//   - [FS] and [File] are the directory; [NewDirFS] is one on a disk.
+//   - The directory is a dirfs.FS (backend/internal/dirfs).
 //   - [Relocator] is what Compact needs of the tree.
 //
 // Put writes a record behind the last one with pwrite and sets keys in the

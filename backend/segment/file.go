@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // segFile is one segment. Content.mu guards all but what is constant and atomic.
@@ -17,9 +18,9 @@ type segFile struct {
 
 	frees atomic.Uint64 // grows with each Free; 0: no record of it is marked as freed
 
-	f    File // nil: not open
-	refs int  // calls that use f
-	gone bool // unlinked: f is closed by the last that uses it
+	f    dirfs.File // nil: not open
+	refs int        // calls that use f
+	gone bool       // unlinked: f is closed by the last that uses it
 
 	pending  []span // written and not proven to be on disk
 	inflight []span // pending ones that a running sync is about
@@ -37,7 +38,7 @@ var errNoSegment = errors.New("the segment is missing")
 var errClosed = errors.New("the content is closed")
 
 // acquire gives the open file of a segment; release follows. Error: IO.
-func (c *Content) acquire(number uint64) (*segFile, File, error) {
+func (c *Content) acquire(number uint64) (*segFile, dirfs.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.segs[number]
@@ -83,7 +84,7 @@ func (c *Content) shut(s *segFile) {
 }
 
 // readRecord reads the header of ref's record, and whether it is ref's.
-func readRecord(s *segFile, f File, ref backend.Ref) (record, error) {
+func readRecord(s *segFile, f dirfs.File, ref backend.Ref) (record, error) {
 	var buf [maxHead]byte
 	head := buf[:recordHead+4*blocks(min(ref.Length, limit))]
 	if err := readFull(f, head, int64(ref.Offset)); err != nil {
@@ -107,7 +108,7 @@ func matches(r record, ok bool, ref backend.Ref) error {
 }
 
 // readFull reads all of p. A file that ends before is io.ErrUnexpectedEOF.
-func readFull(f File, p []byte, at int64) error {
+func readFull(f dirfs.File, p []byte, at int64) error {
 	n, err := f.ReadAt(p, at)
 	if n == len(p) {
 		return nil
@@ -121,7 +122,7 @@ func readFull(f File, p []byte, at int64) error {
 var errChecksum = errors.New("its bytes fail their checksum")
 
 // readBlocks reads bytes [from, to) of r's content into p, whole blocks.
-func readBlocks(f File, r record, from int64, p []byte) error {
+func readBlocks(f dirfs.File, r record, from int64, p []byte) error {
 	if err := readFull(f, p, r.at+dataStart(r.length)+from); err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func readBlocks(f File, r record, from int64, p []byte) error {
 }
 
 // writeRecord writes the content first, so that a header without it is rare.
-func writeRecord(s *segFile, f File, r record, data []byte) error {
+func writeRecord(s *segFile, f dirfs.File, r record, data []byte) error {
 	head := r.encode(s.seed)
 	if len(data) <= block {
 		_, err := f.WriteAt(append(head, data...), r.at)
@@ -146,7 +147,7 @@ func writeRecord(s *segFile, f File, r record, data []byte) error {
 }
 
 // writeVoid makes a record void; later reads of it are IO.
-func writeVoid(s *segFile, f File, at span) error {
+func writeVoid(s *segFile, f dirfs.File, at span) error {
 	r := record{kind: kindVoid, at: at.from, size: at.to - at.from}
 	_, err := f.WriteAt(r.encode(s.seed), at.from)
 	return err

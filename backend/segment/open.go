@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Options of a Content; the zero values but for Dir are useful.
 type Options struct {
-	Dir string // where the segments are
-	FS  FS     // instead of the directory Dir of the operating system
+	Dir string   // where the segments are
+	FS  dirfs.FS // instead of the directory Dir of the operating system
 
 	// SegmentSize is how long a segment may get, in bytes. 0: 256 MiB.
 	SegmentSize int64
@@ -81,7 +82,7 @@ func Open(o Options) (*Content, error) {
 		if o.Dir == "" {
 			return nil, &backend.Error{Op: "open segments", Kind: backend.Invalid, Err: errors.New("Options need a Dir")}
 		}
-		fs, err := NewDirFS(o.Dir)
+		fs, err := dirfs.Open(o.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +92,7 @@ func Open(o Options) (*Content, error) {
 	c.append.next = 1
 	names, err := c.fs.List()
 	if err != nil {
-		return nil, fileError("open segments", o.Dir, err)
+		return nil, dirfs.Error("open segments", o.Dir, err)
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -105,7 +106,7 @@ func Open(o Options) (*Content, error) {
 			err = c.openSegment(number)
 		}
 		if err != nil {
-			return nil, fileError("open segments", name, err)
+			return nil, dirfs.Error("open segments", name, err)
 		}
 	}
 	return c, c.giveBallast()
@@ -155,7 +156,7 @@ func (c *Content) giveBallast() error {
 	}
 	free, err := c.fs.Free()
 	if err != nil {
-		return fileError("open segments", ballastName, err)
+		return dirfs.Error("open segments", ballastName, err)
 	}
 	if free >= c.opts.Ballast {
 		return nil
@@ -173,7 +174,7 @@ func (c *Content) DropBallast() error {
 		return nil
 	}
 	if err := c.fs.Remove(ballastName); err != nil {
-		return fileError("remove ballast", ballastName, err)
+		return dirfs.Error("remove ballast", ballastName, err)
 	}
 	c.ballast = false
 	return nil
@@ -314,11 +315,11 @@ func (c *Content) recoverSegments(all map[uint64]counts) error {
 		case s.broken != nil:
 		case !known: // made by Updates that never took effect
 			if err := c.dropSegment(s); err != nil {
-				return fileError("remove unused segment", s.name(), err)
+				return dirfs.Error("remove unused segment", s.name(), err)
 			}
 		default:
 			if err := c.cut(s, n.end); err != nil {
-				return fileError("cut segment", s.name(), err)
+				return dirfs.Error("cut segment", s.name(), err)
 			}
 			if last == nil || number > last.number {
 				last = s

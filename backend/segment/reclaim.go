@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 const (
@@ -212,7 +213,7 @@ func (s *Store) unlink(ctx context.Context, number uint64) error {
 	c.mu.Unlock()
 	if f != nil && f.broken != errNoSegment {
 		if err := c.dropSegment(f); err != nil {
-			return fileError("remove empty segment", f.name(), err)
+			return dirfs.Error("remove empty segment", f.name(), err)
 		}
 	}
 	for more := true; more; {
@@ -267,7 +268,7 @@ func (s *Store) punch(ctx context.Context, number uint64, set *freedSet, did *Re
 		for _, sp := range spans {
 			n, err := s.c.punchSpan(f, file, sp)
 			if err != nil {
-				return fileError("give back space", f.name(), err)
+				return dirfs.Error("give back space", f.name(), err)
 			}
 			did.Punched += n
 			if err := s.pause(ctx, n); err != nil {
@@ -281,7 +282,7 @@ func (s *Store) punch(ctx context.Context, number uint64, set *freedSet, did *Re
 }
 
 // punchSpan makes one void record of sp and gives back its whole pages.
-func (c *Content) punchSpan(s *segFile, f File, sp span) (int64, error) {
+func (c *Content) punchSpan(s *segFile, f dirfs.File, sp span) (int64, error) {
 	if err := writeVoid(s, f, sp); err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
 	"golang.org/x/sys/unix"
@@ -18,7 +19,7 @@ import (
 // onDisk is a fixture over a directory of the operating system.
 func onDisk(t testing.TB, o segment.Options) (*fixture, string) {
 	dir := t.TempDir()
-	fs, err := segment.NewDirFS(filepath.Join(dir, "segments"))
+	fs, err := dirfs.Open(filepath.Join(dir, "segments"))
 	if err != nil {
 		t.Fatal(err)
 	}

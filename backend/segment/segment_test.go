@@ -155,19 +155,19 @@ func (f *fixture) isIO(what string, ref backend.Ref) {
 // damage changes the bytes of a record as the conformance suite asks: the same
 // number of bytes in place, another with a header that fits them.
 func (f *fixture) damage(t testing.TB, ref backend.Ref, change func([]byte) []byte) {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	file := f.d.names[segment.FileName(ref.Segment)]
+	f.d.Lock()
+	defer f.d.Unlock()
+	file := f.d.Names[segment.FileName(ref.Segment)]
 	at := int64(ref.Offset) + segment.DataStart(ref.Length)
-	old := bytes.Clone(file.cache[at : at+int64(ref.Length)])
+	old := bytes.Clone(file.Cache[at : at+int64(ref.Length)])
 	data := change(bytes.Clone(old))
 	switch {
 	case len(data) == 0:
-		file.write(make([]byte, at-int64(ref.Offset)), int64(ref.Offset))
+		file.Write(make([]byte, at-int64(ref.Offset)), int64(ref.Offset))
 	case len(data) == len(old):
-		file.write(data, at)
+		file.Write(data, at)
 	default:
-		file.write(segment.EncodeRecord(file.cache, ref, data), int64(ref.Offset))
+		file.Write(segment.EncodeRecord(file.Cache, ref, data), int64(ref.Offset))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Sync makes the bytes of every Put that returned before the call durable, with
@@ -111,7 +112,7 @@ func (c *Content) endSync(s *segFile, upTo uint64, err error) {
 
 // rewriteSpan writes the records of sp again, so that their pages are dirty and
 // the next sync is about them.
-func rewriteSpan(s *segFile, f File, sp span) error {
+func rewriteSpan(s *segFile, f dirfs.File, sp span) error {
 	for at := sp.from; at < sp.to; {
 		r, data, err := loadRecord(s, f, at)
 		if err != nil {
@@ -131,7 +132,7 @@ func rewriteSpan(s *segFile, f File, sp span) error {
 }
 
 // loadRecord reads and verifies the record at at.
-func loadRecord(s *segFile, f File, at int64) (record, []byte, error) {
+func loadRecord(s *segFile, f dirfs.File, at int64) (record, []byte, error) {
 	var head [maxHead]byte
 	n, err := f.ReadAt(head[:], at)
 	r, ok := decodeRecord(head[:n], s.seed, at)

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Entry is one stretch of a segment, as Walk finds it.
@@ -30,12 +31,12 @@ func (c *Content) Segments() []uint64 {
 func (c *Content) Walk(segment uint64, fn func(Entry) error) error {
 	s, f, err := c.acquire(segment)
 	if err != nil {
-		return fileError("walk", fileName(segment), err)
+		return dirfs.Error("walk", fileName(segment), err)
 	}
 	defer c.release(s)
 	size, err := f.Size()
 	if err != nil {
-		return fileError("walk", s.name(), err)
+		return dirfs.Error("walk", s.name(), err)
 	}
 	unknown := int64(-1)
 	for at := int64(fileHead); at < size; {
@@ -71,7 +72,7 @@ func (c *Content) Walk(segment uint64, fn func(Entry) error) error {
 }
 
 // header reads the header at at, if there is a valid one.
-func header(s *segFile, f File, at int64) (record, bool) {
+func header(s *segFile, f dirfs.File, at int64) (record, bool) {
 	var head [maxHead]byte
 	n, _ := f.ReadAt(head[:], at) // a short read shows as no header
 	return decodeRecord(head[:n], s.seed, at)

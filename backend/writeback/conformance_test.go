@@ -58,7 +58,7 @@ func TestConformanceCrash(t *testing.T) {
 			},
 			Crash: func(t testing.TB) backend.Store {
 				after := busy(nil, "")
-				after.FS = d.powerCut(r, r.Float64())
+				after.FS = d.PowerCut(r, r.Float64())
 				after.Driver = driver.CrashRand(r)
 				return open(t, after)
 			},

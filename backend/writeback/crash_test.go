@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
 )
@@ -109,10 +110,10 @@ func (w *world) crashes(d *disk, driver *mem.Store, r *rand.Rand, what string) [
 	defer w.mu.Unlock()
 	done, acked, most := w.done, w.acked, backend.LSN(len(w.states)-1)
 	out := []crash{
-		{what + ": killed", d.killed(call{}, 0), nil, done, most},
-		{what + ": power cut, nothing but what was synced", d.powerCut(r, 0), nil, acked, most},
-		{what + ": power cut", d.powerCut(r, 0.5), nil, acked, most},
-		{what + ": power cut, nearly all", d.powerCut(r, 0.9), nil, acked, most},
+		{what + ": killed", d.Killed(call{}, 0), nil, done, most},
+		{what + ": power cut, nothing but what was synced", d.PowerCut(r, 0), nil, acked, most},
+		{what + ": power cut", d.PowerCut(r, 0.5), nil, acked, most},
+		{what + ": power cut, nearly all", d.PowerCut(r, 0.9), nil, acked, most},
 	}
 	out[0].driver = driver.Reopen()
 	out[1].driver = driver.CrashClone(0)
@@ -155,7 +156,7 @@ func (w *world) check(c crash) {
 	if err := s.WaitDurable(ctx, lsn); err != nil {
 		w.t.Errorf("%s: WaitDurable: %v", c.what, err)
 	}
-	again, err := writeback.Open(ctx, options(c.disk.powerCut(rand.New(rand.NewPCG(1, 2)), 0), c.driver.CrashClone(0)))
+	again, err := writeback.Open(ctx, options(c.disk.PowerCut(rand.New(rand.NewPCG(1, 2)), 0), c.driver.CrashClone(0)))
 	if err != nil {
 		w.t.Errorf("%s: Open after a second crash: %v", c.what, err)
 	} else {
@@ -175,7 +176,7 @@ func (w *world) close(s *writeback.Store, what string) {
 }
 
 // options for tests: nothing happens by age, files are small.
-func options(fs writeback.FS, driver backend.Store) writeback.Options {
+func options(fs dirfs.FS, driver backend.Store) writeback.Options {
 	return writeback.Options{
 		Driver: driver, Dir: "log", FS: fs,
 		SyncAge: time.Hour, CommitAge: time.Hour, LogFileSize: 16 << 10,
@@ -228,7 +229,7 @@ func TestCrashAnywhere(t *testing.T) {
 		w := newWorld(t)
 		d := newDisk()
 		if round%2 == 1 {
-			d.room = 18 << 10 // for one log file
+			d.Room = 18 << 10 // for one log file
 		}
 		driver := mem.New(mem.Options{})
 		var mu sync.Mutex // over pending and the random numbers of crashes
@@ -239,10 +240,10 @@ func TestCrashAnywhere(t *testing.T) {
 			defer mu.Unlock()
 			pending = append(pending, w.crashes(d, driver, rc, what)...)
 		}
-		d.hook = func(c call, done bool) error {
+		d.SetHook(func(c call, done bool) error {
 			take(fmt.Sprintf("round %d, %v, done %v", round, c, done))
 			return nil
-		}
+		})
 		driver.SetHook(func(p mem.Point, n uint64) error {
 			take(fmt.Sprintf("round %d, driver point %d, time %d", round, p, n))
 			return nil
@@ -276,21 +277,21 @@ func TestCrashInsideAWrite(t *testing.T) {
 	d := newDisk()
 	driver := mem.New(mem.Options{})
 	var pending []crash
-	d.hook = func(c call, done bool) error {
-		if c.op != "write" || done || c.at == 0 {
+	d.SetHook(func(c call, done bool) error {
+		if c.Op != "write" || done || c.At == 0 {
 			return nil
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for got := 0; got <= len(c.data); got++ {
-			if got > 300 && got < len(c.data)-20 && got%97 != 0 {
+		for got := 0; got <= len(c.Data); got++ {
+			if got > 300 && got < len(c.Data)-20 && got%97 != 0 {
 				continue
 			}
 			pending = append(pending, crash{
-				fmt.Sprintf("%v, killed after %d bytes", c, got), d.killed(c, got), driver.Reopen(), w.done, w.done + 1})
+				fmt.Sprintf("%v, killed after %d bytes", c, got), d.Killed(c, got), driver.Reopen(), w.done, w.done + 1})
 		}
 		return nil
-	}
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s, err := writeback.Open(ctx, options(d, driver))
@@ -329,7 +330,7 @@ func TestCrashAfterCrash(t *testing.T) {
 			defer mu.Unlock()
 			pending = append(pending, w.crashes(d, driver, rc, fmt.Sprintf("life %d, %s", life, what))...)
 		}
-		d.setHook(func(c call, done bool) error { take(fmt.Sprintf("%v, done %v", c, done)); return nil })
+		d.SetHook(func(c call, done bool) error { take(fmt.Sprintf("%v, done %v", c, done)); return nil })
 		driver.SetHook(func(p mem.Point, n uint64) error { take(fmt.Sprintf("driver point %d", p)); return nil })
 		s, err := writeback.Open(ctx, options(d, driver))
 		if err != nil {
@@ -338,7 +339,7 @@ func TestCrashAfterCrash(t *testing.T) {
 		if got := s.LastLSN(); got != w.done {
 			t.Fatalf("life %d: LSN %d after kill -9, want %d", life, got, w.done)
 		}
-		d.setHook(nil)
+		d.SetHook(nil)
 		driver.SetHook(nil)
 		if st := s.Stats(); st.Durable != w.done {
 			t.Errorf("life %d: %d durable after Open, want %d", life, st.Durable, w.done)

@@ -4,7 +4,7 @@
 //   - [Store], made by [Open], is a [backend.Logged] over any driver.
 //   - [Options] say where the log is and when things happen; [Stats] tell how
 //     it goes.
-//   - [FS] and [File] are the log's directory; [NewDirFS] is one on a disk.
+//   - The log's directory is a dirfs.FS (backend/internal/dirfs).
 //
 // An Update runs alone. Its changes become one redo record, which is written
 // to the log with one pwrite; then they enter the overlay, a copy-on-write

@@ -33,13 +33,13 @@ func TestWaitersShareASync(t *testing.T) {
 	defer s.Close()
 	var running sync.Map // by file
 	var overlaps atomic.Int32
-	d.setHook(func(c call, done bool) error {
-		if c.op == "sync" && !done {
-			if _, other := running.LoadOrStore(c.file, true); other {
+	d.SetHook(func(c call, done bool) error {
+		if c.Op == "sync" && !done {
+			if _, other := running.LoadOrStore(c.File, true); other {
 				overlaps.Add(1)
 			}
 			time.Sleep(2 * time.Millisecond)
-			running.Delete(c.file)
+			running.Delete(c.File)
 		}
 		return nil
 	})
@@ -85,8 +85,8 @@ func TestFailedSyncIsNeverTrusted(t *testing.T) {
 			}
 			lsn := set(t, s, "b", "2")
 			failed := false
-			d.setHook(func(c call, done bool) error {
-				if c.op == "sync" && !done && !failed || both && c.op == "create" {
+			d.SetHook(func(c call, done bool) error {
+				if c.Op == "sync" && !done && !failed || both && c.Op == "create" {
 					failed = true
 					return syscall.EIO
 				}
@@ -107,7 +107,7 @@ func TestFailedSyncIsNeverTrusted(t *testing.T) {
 					t.Errorf("WaitDurable of what was durable before: %v", err)
 				}
 				lsn = set(t, s, "c", "3") // Updates go on
-				d.setHook(nil)
+				d.SetHook(nil)
 				err = s.WaitDurable(t.Context(), lsn)
 			}
 			if err != nil {
@@ -117,7 +117,7 @@ func TestFailedSyncIsNeverTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			after := open(t, options(d.powerCut(rand.New(rand.NewPCG(1, 1)), 0), driver.CrashClone(0)))
+			after := open(t, options(d.PowerCut(rand.New(rand.NewPCG(1, 1)), 0), driver.CrashClone(0)))
 			defer after.Close()
 			if got, err := readAll(t.Context(), after); err != nil || !maps.Equal(got, want) {
 				t.Errorf("after a power cut: %q, %v; want %q", got, err, want)
@@ -132,8 +132,8 @@ func TestWaitersOfAFailedSync(t *testing.T) {
 	s := open(t, options(d, driver))
 	defer s.Close()
 	var bad atomic.Bool
-	d.setHook(func(c call, done bool) error {
-		if !done && bad.Load() && (c.op == "sync" || c.op == "create") {
+	d.SetHook(func(c call, done bool) error {
+		if !done && bad.Load() && (c.Op == "sync" || c.Op == "create") {
 			time.Sleep(time.Millisecond)
 			return syscall.EIO
 		}
@@ -175,7 +175,7 @@ func TestWaitersOfAFailedSync(t *testing.T) {
 		t.Error("want some of both")
 	}
 	promised := acked.Load()
-	after := open(t, options(d.powerCut(rand.New(rand.NewPCG(1, 1)), 0), driver.CrashClone(0)))
+	after := open(t, options(d.PowerCut(rand.New(rand.NewPCG(1, 1)), 0), driver.CrashClone(0)))
 	defer after.Close()
 	if got := after.LastLSN(); uint64(got) < promised {
 		t.Errorf("after a power cut: LSN %d, %d was promised", got, promised)
@@ -215,8 +215,8 @@ func TestSyncAgeAfterAFailure(t *testing.T) {
 	s := open(t, o)
 	defer s.Close()
 	var failures atomic.Int32
-	d.setHook(func(c call, done bool) error {
-		if !done && (c.op == "sync" || c.op == "create") && failures.Add(1) <= 4 {
+	d.SetHook(func(c call, done bool) error {
+		if !done && (c.Op == "sync" || c.Op == "create") && failures.Add(1) <= 4 {
 			return syscall.EIO
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/crashdir"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
 )
@@ -27,17 +28,17 @@ func (f fault) String() string {
 }
 
 func (f fault) hook(c call, done bool) error {
-	if done || c.n < f.from || c.n >= f.from+f.times {
+	if done || c.N < f.from || c.N >= f.from+f.times {
 		return nil
 	}
-	if c.op != "write" {
+	if c.Op != "write" {
 		return f.err
 	}
 	n := f.partly
 	if n < 0 {
-		n = len(c.data)
+		n = len(c.Data)
 	}
-	return errPartly{n, f.err}
+	return crashdir.Partly{N: n, Err: f.err}
 }
 
 // kind is what an Update must fail with when a call into the disk failed so.
@@ -122,11 +123,11 @@ func diskErrors(t *testing.T, f fault, updates int) (calls int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	w, d, driver := newWorld(t), newDisk(), mem.New(mem.Options{})
-	d.setHook(f.hook)
+	d.SetHook(f.hook)
 	s, err := openAnyway(ctx, options(d, driver))
 	if err != nil {
 		if f.times > 3 {
-			return d.count() // the disk was never well enough
+			return d.Count() // the disk was never well enough
 		}
 		t.Fatalf("Open: %v", err)
 	}
@@ -141,8 +142,8 @@ func diskErrors(t *testing.T, f fault, updates int) (calls int) {
 			pending = append(pending, w.crashes(d, driver, rc, "after a failed Update")...)
 		}
 	})
-	calls = d.count()
-	d.setHook(nil)
+	calls = d.Count()
+	d.SetHook(nil)
 	w.tolerant(ctx, s, r, 2, func(err error) { t.Errorf("Update when the disk is well again: %v", err) })
 	pending = append(pending, w.crashes(d, driver, rc, "end")...)
 	if err := s.WaitDurable(ctx, w.done); err != nil {

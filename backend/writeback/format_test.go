@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/crashdir"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
 )
@@ -194,7 +196,7 @@ func TestFormat(t *testing.T) {
 				t.Errorf("kind %q, want %q", got, c.kind)
 			}
 			for name := range c.files {
-				if d.names[name] == nil {
+				if d.Names[name] == nil {
 					t.Errorf("%s is gone although Open refused", name)
 				}
 			}
@@ -203,7 +205,7 @@ func TestFormat(t *testing.T) {
 				t.Fatalf("with AcceptLoss: %v", err)
 			}
 			for _, name := range c.aside {
-				if d.names[name+".damaged"] == nil {
+				if d.Names[name+".damaged"] == nil {
 					t.Errorf("%s was not kept aside", name)
 				}
 			}
@@ -216,9 +218,9 @@ func openFormat(t *testing.T, c formatCase, acceptLoss bool) (*writeback.Store, 
 	t.Helper()
 	d := newDisk()
 	for name, f := range c.files {
-		d.names[name] = whole(f.bytes())
+		d.Names[name] = crashdir.Whole(f.bytes())
 	}
-	d.synced = maps.Clone(d.names)
+	d.Synced = maps.Clone(d.Names)
 	o := options(d, preparedDriver(t, c.committed))
 	o.AcceptLoss = acceptLoss
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -270,8 +272,8 @@ func TestFormatOfWhatIsWritten(t *testing.T) {
 		t.Fatal(lsn, err)
 	}
 	var b []byte
-	for _, f := range d.names {
-		b = f.cache
+	for _, f := range d.Names {
+		b = f.Cache
 	}
 	le := binary.LittleEndian
 	seed := crc32.Checksum(b[44:52], crcTable)
@@ -309,14 +311,14 @@ func TestFormatOfWhatIsWritten(t *testing.T) {
 // preparedDriverWithLog is preparedDriver with an empty log in d.
 func preparedDriverWithLog(t *testing.T, d *disk) *mem.Store {
 	t.Helper()
-	d.names["0000000000000001.log"] = whole(newFile(1, 1).bytes())
+	d.Names["0000000000000001.log"] = crashdir.Whole(newFile(1, 1).bytes())
 	return preparedDriver(t, 0)
 }
 
 // TestLogOfAnotherDriver refuses a log with records beside a new driver.
 func TestLogOfAnotherDriver(t *testing.T) {
 	d := newDisk()
-	d.names["0000000000000001.log"] = whole(newFile(1, 1).rec(1, 0, "a", "1").bytes())
+	d.Names["0000000000000001.log"] = crashdir.Whole(newFile(1, 1).rec(1, 0, "a", "1").bytes())
 	_, err := writeback.Open(t.Context(), options(d, mem.New(mem.Options{})))
 	if err == nil || backend.KindOf(err) != backend.IO || !strings.Contains(err.Error(), "driver is new and empty") {
 		t.Errorf("Open: %v", err)
@@ -330,11 +332,11 @@ type badSector struct {
 }
 
 type badFile struct {
-	writeback.File
+	dirfs.File
 	at int64
 }
 
-func (b badSector) Open(name string) (writeback.File, error) {
+func (b badSector) Open(name string) (dirfs.File, error) {
 	f, err := b.disk.Open(name)
 	return badFile{f, b.at}, err
 }
@@ -351,7 +353,7 @@ func (b badFile) ReadAt(p []byte, at int64) (int, error) {
 func TestUnreadableLog(t *testing.T) {
 	d := newDisk()
 	f := newFile(1, 1).rec(1, 0, "a", "1").rec(2, 0, "b", string(make([]byte, 6000))).rec(3, 1, "c", "3").rec(4, 3, "d", "4")
-	d.names["0000000000000001.log"] = whole(f.bytes())
+	d.Names["0000000000000001.log"] = crashdir.Whole(f.bytes())
 	o := options(badSector{d, 8200}, preparedDriver(t, 0))
 	if _, err := writeback.Open(t.Context(), o); err == nil || backend.KindOf(err) != backend.IO || !strings.Contains(err.Error(), "AcceptLoss") {
 		t.Errorf("Open: %v", err)
@@ -360,7 +362,7 @@ func TestUnreadableLog(t *testing.T) {
 	s := open(t, o)
 	defer s.Close()
 	formatCase{want: state{"a": "1"}}.holds(t, s, 1)
-	if d.names["0000000000000001.log.damaged"] == nil {
+	if d.Names["0000000000000001.log.damaged"] == nil {
 		t.Error("the file was not kept aside")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // redo is the state of the log. Store.mu guards it but for what says otherwise.
@@ -49,7 +50,7 @@ func (s *Store) appendLog(p *op) error {
 		s.rotate()
 	}
 	err := s.writeRecord(p)
-	if full(err) && r.cur.last != 0 && s.rewind() {
+	if dirfs.Full(err) && r.cur.last != 0 && s.rewind() {
 		err = s.writeRecord(p)
 	}
 	return err
@@ -68,7 +69,7 @@ func (s *Store) writeRecord(p *op) error {
 	}
 	s.complain(&s.complaints.write, "log write failed", "file", s.dir.in(cur.name), "offset", cur.tail, "lsn", p.lsn, "err", err)
 	s.repairTail()
-	return ioError("write log file", s.dir.in(cur.name), err)
+	return dirfs.Error("write log file", s.dir.in(cur.name), err)
 }
 
 // rewind goes back to the start of the current file when the driver has all

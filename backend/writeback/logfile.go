@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // The header of a log file (format rule 2).
@@ -77,14 +78,14 @@ type logFile struct {
 	name string
 	seq  uint64
 	seed uint32
-	f    File
+	f    dirfs.File
 	tail int64       // where the next record goes
 	last backend.LSN // of its newest record; 0: none
 }
 
 // logDir makes and removes log files.
 type logDir struct {
-	fs   FS
+	fs   dirfs.FS
 	path string // for messages
 	id   storeID
 }
@@ -107,7 +108,7 @@ func (d *logDir) create(h header, size int64, ops []*op, durable backend.LSN) (*
 	tmp := fileName(h.seq) + tmpSuffix
 	f, err := d.fs.Create(tmp)
 	if err != nil {
-		return nil, ioError("create log file", d.in(tmp), err)
+		return nil, dirfs.Error("create log file", d.in(tmp), err)
 	}
 	lf.f = f
 	if err = lf.fill(h, size, ops, durable); err == nil {
@@ -116,10 +117,10 @@ func (d *logDir) create(h header, size int64, ops []*op, durable backend.LSN) (*
 	if err != nil {
 		_ = f.Close()
 		_ = d.fs.Remove(tmp) // recovery ignores and removes it, too
-		return nil, ioError("write log file", d.in(tmp), err)
+		return nil, dirfs.Error("write log file", d.in(tmp), err)
 	}
 	if err := d.fs.SyncDir(); err != nil {
-		return lf, ioError("sync log directory", d.in(lf.name), err)
+		return lf, dirfs.Error("sync log directory", d.in(lf.name), err)
 	}
 	return lf, nil
 }
@@ -157,7 +158,7 @@ func (lf *logFile) fill(h header, size int64, ops []*op, durable backend.LSN) er
 }
 
 // writeAt writes all of b or gives an error.
-func writeAt(f File, b []byte, at int64) error {
+func writeAt(f dirfs.File, b []byte, at int64) error {
 	n, err := f.WriteAt(b, at)
 	if err == nil && n < len(b) {
 		err = fmt.Errorf("short write: %d of %d bytes", n, len(b))
@@ -176,7 +177,7 @@ func (d *logDir) remove(files ...*logFile) error {
 	}
 	errs = append(errs, d.fs.SyncDir())
 	if err := errors.Join(errs...); err != nil {
-		return ioError("remove log files", d.in(files[0].name), err)
+		return dirfs.Error("remove log files", d.in(files[0].name), err)
 	}
 	return nil
 }

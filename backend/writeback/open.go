@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Open opens the store: it reads the log and makes what the driver lacks
@@ -24,7 +25,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, &backend.Error{Op: "open log", Kind: backend.Invalid, Err: errors.New("Options need a Driver and a Dir")}
 	}
 	if o.FS == nil {
-		fs, err := NewDirFS(o.Dir)
+		fs, err := dirfs.Open(o.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +101,7 @@ func (s *Store) saveState(ctx context.Context, st storeState) error {
 func (s *Store) readLog(st storeState) ([]*scannedFile, error) {
 	names, err := s.dir.fs.List()
 	if err != nil {
-		return nil, ioError("read log directory", s.dir.path, err)
+		return nil, dirfs.Error("read log directory", s.dir.path, err)
 	}
 	slices.Sort(names)
 	s.redo.nextSeq = 1
@@ -112,7 +113,7 @@ func (s *Store) readLog(st storeState) ([]*scannedFile, error) {
 		switch {
 		case isTmp(name): // never took effect
 			if err := s.dir.fs.Remove(name); err != nil {
-				return nil, ioError("remove unfinished log file", s.dir.in(name), err)
+				return nil, dirfs.Error("remove unfinished log file", s.dir.in(name), err)
 			}
 		case isLog(name):
 			f, err := s.readFile(name, st)
@@ -139,12 +140,12 @@ func (s *Store) readLog(st storeState) ([]*scannedFile, error) {
 func (s *Store) readFile(name string, st storeState) (*scannedFile, error) {
 	file, err := s.dir.fs.Open(name)
 	if err != nil {
-		return nil, ioError("open log", s.dir.in(name), err)
+		return nil, dirfs.Error("open log", s.dir.in(name), err)
 	}
 	defer file.Close()
 	data, err := readWhole(file, s.opts.AcceptLoss)
 	if err != nil && data == nil {
-		return nil, ioError("open log", s.dir.in(name), fmt.Errorf("%w; AcceptLoss opens with what can be read", err))
+		return nil, dirfs.Error("open log", s.dir.in(name), fmt.Errorf("%w; AcceptLoss opens with what can be read", err))
 	}
 	unread := err
 	f, err := scanFile(data, st.committed)
@@ -257,11 +258,11 @@ func (s *Store) setAside(files []*scannedFile, got *recovered) error {
 			err = s.dir.fs.Remove(f.name)
 		}
 		if err != nil {
-			return ioError("put away old log file", f.path, err)
+			return dirfs.Error("put away old log file", f.path, err)
 		}
 	}
 	if err := s.dir.fs.SyncDir(); err != nil {
-		return ioError("sync log directory", s.dir.path, err)
+		return dirfs.Error("sync log directory", s.dir.path, err)
 	}
 	return nil
 }

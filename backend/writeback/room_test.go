@@ -153,7 +153,7 @@ func TestBrokenDriver(t *testing.T) {
 	if err == nil || backend.KindOf(err) != backend.IO || !strings.Contains(err.Error(), "stay in the log") {
 		t.Fatalf("Close with a broken driver: %v", err)
 	}
-	o.FS = o.FS.(*disk).powerCut(rand.New(rand.NewPCG(1, 1)), 0)
+	o.FS = o.FS.(*disk).PowerCut(rand.New(rand.NewPCG(1, 1)), 0)
 	o.Driver = driver.Reopen()
 	s = open(t, o)
 	if got, err := readAll(ctx, s); err != nil || len(got) != len(want) {
@@ -223,9 +223,9 @@ func TestCloseLeavesASmallLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := o.FS.(*disk)
-	for name, f := range d.names {
-		if len(d.names) != 1 || len(f.cache) != 4096 {
-			t.Errorf("%d files, %s has %d bytes", len(d.names), name, len(f.cache))
+	for name, f := range d.Names {
+		if len(d.Names) != 1 || len(f.Cache) != 4096 {
+			t.Errorf("%d files, %s has %d bytes", len(d.Names), name, len(f.Cache))
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestCloseLeavesASmallLog(t *testing.T) {
 // are refused with NoSpace, and go on when it does again.
 func TestFullLogDisk(t *testing.T) {
 	d, driver := newDisk(), mem.New(mem.Options{})
-	d.room = 18 << 10 // one file and half a header
+	d.Room = 18 << 10 // one file and half a header
 	s := open(t, options(d, driver))
 	defer s.Close()
 	value := string(make([]byte, 300))

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // record is a valid record found in a log file.
@@ -76,7 +77,7 @@ func nextRecord(data []byte, at int64, seed uint32, f *scannedFile) int64 {
 
 // readWhole reads the whole of a file. With skip, parts that cannot be read are
 // given as zeros, and the error tells of the first of them beside the data.
-func readWhole(f File, skip bool) (data []byte, err error) {
+func readWhole(f dirfs.File, skip bool) (data []byte, err error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Options of a Store. Driver and Dir are needed; the rest is useful at zero.
@@ -20,7 +21,7 @@ type Options struct {
 	Dir string
 	// FS replaces the directory of the operating system, for tests; Dir is
 	// then only shown in messages.
-	FS FS
+	FS dirfs.FS
 	// Log takes messages; nil discards them.
 	Log *slog.Logger
 
@@ -143,7 +144,7 @@ func (s *Store) UpdateFrom(ctx context.Context, o backend.Origin, fn func(backen
 	}
 	defer s.leave()
 	lsn, logged, err := s.update(ctx, o, fn)
-	if !logged && full(err) && s.flush(ctx) == nil {
+	if !logged && dirfs.Full(err) && s.flush(ctx) == nil {
 		lsn, _, err = s.update(ctx, o, fn)
 	}
 	return lsn, err

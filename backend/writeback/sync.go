@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // durable is the newest Update that would survive a power cut; mu held.
@@ -37,7 +38,7 @@ func (s *Store) unlockSync(err error, last backend.LSN) {
 	} else {
 		r.failures++
 		if r.failed == nil {
-			r.failed = ioError("sync log file", s.dir.in(r.cur.name), err)
+			r.failed = dirfs.Error("sync log file", s.dir.in(r.cur.name), err)
 		}
 	}
 	r.endSync()

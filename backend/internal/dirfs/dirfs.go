@@ -1,4 +1,13 @@
-package writeback
+// Package dirfs is one flat directory of files, as the redo log and the
+// segments keep theirs.
+//
+//   - [FS] and [File] are the directory; [Open] gives one on a disk. Tests bring
+//     their own (backend/internal/crashdir), to break it.
+//   - [Full] and [Error] tell a disk without room from one that fails.
+//
+// Nothing here locks: a file's methods are safe for use by several goroutines,
+// as those of os.File are.
+package dirfs
 
 import (
 	"errors"
@@ -11,13 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is the directory of the log's files. Names have no slashes. NewDirFS gives
-// the one on a disk; tests bring their own, to break it. Implementations are
-// safe for use by several goroutines.
+// FS is the directory. Names have no slashes. Implementations are safe for use
+// by several goroutines.
 type FS interface {
 	// Create makes a new file for reading and writing; one that exists is an error.
 	Create(name string) (File, error)
-	// Open opens an existing file for reading.
+	// Open opens an existing file for reading and writing.
 	Open(name string) (File, error)
 	// List gives the names of all files in any order.
 	List() ([]string, error)
@@ -27,18 +35,24 @@ type FS interface {
 	Remove(name string) error
 	// SyncDir makes every Create, Rename and Remove so far survive a power cut.
 	SyncDir() error
+	// Free is the number of bytes that may still be written.
+	Free() (int64, error)
 }
 
-// File is one file of the log. Errors of the calls are never retried on the
-// same file: after a failed Sync a second one proves nothing.
+// File is one file of the directory. After a failed Sync a second one proves
+// nothing about bytes written before the first.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	// Size is the file's length in bytes.
 	Size() (int64, error)
-	// Allocate makes a new, empty file size bytes long and reserves the space.
-	// It is optional: an error leaves a file that grows as it is written.
+	// Truncate cuts the file.
+	Truncate(size int64) error
+	// Allocate reserves the space of a new, empty file and makes it size bytes
+	// long. After an error it is empty again.
 	Allocate(size int64) error
+	// Punch gives back the space of n bytes at at, which read as zeros from then on.
+	Punch(at, n int64) error
 	// Sync makes all bytes written so far survive a power cut.
 	Sync() error
 	Close() error
@@ -49,29 +63,27 @@ type dirFS struct{ dir string }
 
 var _ FS = dirFS{}
 
-// NewDirFS gives the directory dir, made with mode 0700 if it is not there.
-func NewDirFS(dir string) (FS, error) {
+// Open gives the directory dir, made with mode 0700 if it is not there.
+func Open(dir string) (FS, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, ioError("make log directory", dir, err)
+			return nil, Error("make directory", dir, err)
 		}
 		if err := (dirFS{filepath.Dir(dir)}).SyncDir(); err != nil {
-			return nil, ioError("make log directory", dir, err)
+			return nil, Error("make directory", dir, err)
 		}
 	}
 	return dirFS{dir}, nil
 }
 
 func (d dirFS) Create(name string) (File, error) {
-	f, err := os.OpenFile(filepath.Join(d.dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return osFile{f}, nil
+	return d.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-func (d dirFS) Open(name string) (File, error) {
-	f, err := os.Open(filepath.Join(d.dir, name))
+func (d dirFS) Open(name string) (File, error) { return d.open(name, os.O_RDWR) }
+
+func (d dirFS) open(name string, flags int) (File, error) {
+	f, err := os.OpenFile(filepath.Join(d.dir, name), flags|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +116,14 @@ func (d dirFS) SyncDir() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+func (d dirFS) Free() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(d.dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
 // osFile is a file of the operating system.
 type osFile struct{ *os.File }
 
@@ -127,10 +147,14 @@ func (f osFile) Allocate(size int64) error {
 	return err
 }
 
-// Sync is fdatasync(2).
-func (f osFile) Sync() error {
-	return f.control(unix.Fdatasync)
+func (f osFile) Punch(at, n int64) error {
+	return f.control(func(fd int) error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
+	})
 }
+
+// Sync is fdatasync(2).
+func (f osFile) Sync() error { return f.control(unix.Fdatasync) }
 
 func (f osFile) control(call func(fd int) error) error {
 	c, err := f.SyscallConn()
@@ -148,16 +172,16 @@ func (f osFile) control(call func(fd int) error) error {
 	return errors.Join(err, failed)
 }
 
-// full tells whether err means that there is no room for a log file's bytes.
-func full(err error) bool {
+// Full tells whether err means that there is no room.
+func Full(err error) bool {
 	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, backend.NoSpace},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// ioError gives err a Kind: NoSpace where there is no room, IO otherwise.
-func ioError(op, name string, err error) error {
+// Error gives err a Kind: NoSpace where there is no room, IO otherwise.
+func Error(op, name string, err error) error {
 	kind := backend.IO
-	if full(err) {
+	if Full(err) {
 		kind = backend.NoSpace
 	}
 	return &backend.Error{Op: op, Path: name, Kind: kind, Err: err}
