@@ -73,8 +73,8 @@ func (f *fileSystem) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return f.setLock(nil, in)
 }
 
-// SetLkw waits until it has the lock. It is the only request that a signal
-// ends.
+// SetLkw waits until it has the lock, or the view has lost the file (ENOENT). It
+// is the only request that a signal ends.
 func (f *fileSystem) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	f.count.add(opSetlkw)
 	return f.setLock(cancel, in)
@@ -94,6 +94,12 @@ func (f *fileSystem) setLock(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status 
 		return fuse.OK
 	}
 	if err := set(h.node, l, cancel); err != nil {
+		return f.status("lock", err)
+	}
+	// The view may have lost the file since it was looked at: either a revocation
+	// comes after this and takes the lock, or this sees that one came.
+	if err := f.seen(&in.InHeader, h.node); err != nil {
+		table.Revoke(h.node, f.conn)
 		return f.status("lock", err)
 	}
 	// A release or the end of the mount may have come while this waited.

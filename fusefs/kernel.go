@@ -20,8 +20,7 @@ type kernel struct {
 	dev   *device
 	count *counters
 	root  backend.NodeID
-	start time.Time
-	seed  maphash.Seed
+	birth
 
 	// naming counts the requests of this mount under way that change names.
 	// It is raised when the request is read, before any lock is taken.
@@ -32,6 +31,8 @@ type kernel struct {
 	epochs bool
 	// trusted mounts are waited for as long as it takes.
 	trusted bool
+	// locks are what this mount has of the file locks.
+	locks mountLocks
 
 	mu    sync.Mutex
 	seq   uint64 // counts armings; never the same twice, though a node may come again
@@ -44,6 +45,12 @@ type kernel struct {
 }
 
 var _ view.Observer = (*kernel)(nil)
+
+// birth is what a kernel's memory counts time and hashes names from.
+type birth struct {
+	start time.Time
+	seed  maphash.Seed
+}
 
 // known is what is kept of one node. It is small and has no pointers: a mount
 // may know a million nodes.
@@ -83,8 +90,7 @@ const maxAbsent = 512
 func newKernel(count *counters) *kernel {
 	return &kernel{
 		count: count,
-		start: time.Now(),
-		seed:  maphash.MakeSeed(),
+		birth: birth{start: time.Now(), seed: maphash.MakeSeed()},
 		nodes: make(map[backend.NodeID]known),
 		dirs:  make(map[backend.NodeID]*absent),
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/fusefs/filelock"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -122,6 +123,7 @@ func (m *Mount) openView() error {
 	h := m.hub
 	count := new(counters)
 	k := newKernel(count)
+	k.locks = mountLocks{conn: h.conns.Add(1), tables: [...]*filelock.Table{h.posix, h.flock}}
 	v, err := h.space.Open(view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
 		UID: m.cfg.UID, GID: m.cfg.GID, Observer: k})
 	if err != nil {
@@ -138,7 +140,7 @@ func (m *Mount) openView() error {
 		kern:          k,
 		count:         count,
 		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...)),
-		conn:          h.conns.Add(1),
+		conn:          k.locks.conn,
 	}
 	m.gate = newGate(m.fs)
 	h.join(k)

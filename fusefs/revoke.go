@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/fusefs/filelock"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -11,8 +12,16 @@ var _ view.Revoker = (*kernel)(nil)
 // that vanished are dropped, with all below them; the pages of nodes that may
 // not be read any more are dropped and unmapped, so that a later touch of a map
 // is SIGBUS; modes that are shown otherwise are asked for again. What stays
-// visible keeps its names, so a shell's working directory survives.
+// visible keeps its names, so a shell's working directory survives. File locks on
+// what it does not see any more are given up, and its waits for them end.
 func (k *kernel) Revoked(r view.Revocation) {
+	changed := map[backend.VolumeID]bool{}
+	for _, v := range r.Changed {
+		changed[v] = true
+	}
+	k.locks.revoke(func(node nodeID) bool {
+		return (len(r.Gone) > 0 || changed[node.Volume()]) && r.Standing(node) == view.Hidden
+	})
 	out := &notices{to: k}
 	dirs := map[nodeID]bool{}
 	for _, edges := range [][]view.Edge{r.Gone, r.Came} {
@@ -26,10 +35,6 @@ func (k *kernel) Revoked(r view.Revocation) {
 	}
 	out.decide()
 	out.send()
-	changed := map[backend.VolumeID]bool{}
-	for _, v := range r.Changed {
-		changed[v] = true
-	}
 	for _, node := range k.held(len(r.Gone) > 0, changed) {
 		switch r.Standing(node) {
 		case view.Visible:
@@ -53,4 +58,22 @@ func (k *kernel) held(all bool, of map[backend.VolumeID]bool) []nodeID {
 		}
 	}
 	return out
+}
+
+// mountLocks is what one mount has of the file locks of all.
+type mountLocks struct {
+	conn   uint64
+	tables [2]*filelock.Table
+}
+
+// revoke gives up the locks on nodes that are lost, and ends the waits for
+// them. It holds no lock while it asks.
+func (m *mountLocks) revoke(lost func(nodeID) bool) {
+	for _, t := range m.tables {
+		for _, node := range t.Nodes(m.conn) {
+			if lost(node) {
+				t.Revoke(node, m.conn)
+			}
+		}
+	}
 }

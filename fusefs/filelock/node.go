@@ -1,5 +1,7 @@
 package filelock
 
+import "slices"
+
 // against tells whether a lock stands against l, and whether only lazy ones do.
 func (nd *node) against(l *Lock) (blocked, lazy bool) {
 	lazy = true
@@ -10,6 +12,16 @@ func (nd *node) against(l *Lock) (blocked, lazy bool) {
 		}
 	}
 	return blocked, lazy
+}
+
+// concerns tells whether a mount holds a lock here or waits for one.
+func (nd *node) concerns(mount uint64) bool {
+	for w := range nd.waiting {
+		if w.mount == mount {
+			return true
+		}
+	}
+	return slices.ContainsFunc(nd.locks, func(l Lock) bool { return l.Owner.Mount == mount })
 }
 
 // wake lets all that wait for nd look again.

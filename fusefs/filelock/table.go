@@ -45,7 +45,13 @@ type Table struct {
 type node struct {
 	locks   []Lock
 	changed chan struct{} // closed when a lock goes; nil: nobody waits
-	waiters int
+	waiting map[*waiter]struct{}
+}
+
+// waiter is a request that is held back.
+type waiter struct {
+	mount uint64
+	void  bool // its mount may not lock the node any more
 }
 
 type want struct {
@@ -81,7 +87,7 @@ func (t *Table) Test(n backend.NodeID, l Lock) (Lock, bool) {
 // Set takes l, replacing what its owner holds of the range. If another lock
 // stands against it: with wait nil it fails with WouldBlock, after the
 // grace if only Lazy locks do; else it waits until it can have it, Interrupted when wait is
-// closed, Deadlock when it would wait for itself.
+// closed, Deadlock when it would wait for itself. NotFound when Revoke came meanwhile.
 func (t *Table) Set(n backend.NodeID, l Lock, wait <-chan struct{}) error {
 	return t.set(n, l, wait, false)
 }
@@ -137,7 +143,11 @@ func (t *Table) pause(n backend.NodeID, nd *node, l Lock, wait <-chan struct{}, 
 		nd.changed = make(chan struct{})
 	}
 	changed := nd.changed
-	nd.waiters++
+	self := &waiter{mount: l.Owner.Mount}
+	if nd.waiting == nil {
+		nd.waiting = make(map[*waiter]struct{})
+	}
+	nd.waiting[self] = struct{}{}
 	if wait != nil {
 		t.waiting[l.Owner] = want{n, l}
 	}
@@ -153,7 +163,10 @@ func (t *Table) pause(n backend.NodeID, nd *node, l Lock, wait <-chan struct{}, 
 	if wait != nil {
 		delete(t.waiting, l.Owner)
 	}
-	nd.waiters--
+	delete(nd.waiting, self)
+	if self.void {
+		err = backend.NotFound
+	}
 	if err != nil {
 		t.tidy(n, nd)
 	}
@@ -222,6 +235,38 @@ func (t *Table) release(n backend.NodeID, which func(*Lock) bool) {
 	t.tidy(n, nd)
 }
 
+// Revoke gives up all locks of a mount on a node that it may not see any more,
+// and ends its waits for one: they fail with NotFound.
+func (t *Table) Revoke(n backend.NodeID, mount uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	nd := t.nodes[n]
+	if nd == nil {
+		return
+	}
+	for w := range nd.waiting {
+		if w.mount == mount {
+			w.void = true
+		}
+	}
+	nd.remove(func(l *Lock) bool { return l.Owner.Mount == mount })
+	nd.wake()
+	t.tidy(n, nd)
+}
+
+// Nodes lists the nodes on which a mount holds a lock or waits for one.
+func (t *Table) Nodes(mount uint64) []backend.NodeID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []backend.NodeID
+	for n, nd := range t.nodes {
+		if nd.concerns(mount) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // ReleaseMount gives up all locks of a mount that is gone. Its waiters must be
 // ended by the channel they wait with.
 func (t *Table) ReleaseMount(mount uint64) {
@@ -253,7 +298,7 @@ func (t *Table) node(n backend.NodeID) *node {
 
 // tidy forgets a node without locks and waiters. mu held.
 func (t *Table) tidy(n backend.NodeID, nd *node) {
-	if len(nd.locks) == 0 && nd.waiters == 0 && t.nodes[n] == nd {
+	if len(nd.locks) == 0 && len(nd.waiting) == 0 && t.nodes[n] == nd {
 		delete(t.nodes, n)
 	}
 }

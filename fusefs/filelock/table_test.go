@@ -175,3 +175,41 @@ func TestAgainstModel(t *testing.T) {
 		}
 	})
 }
+
+// TestRevoke: a mount loses what it holds and what it waits for on one node,
+// and nothing else.
+func TestRevoke(t *testing.T) {
+	tb := NewTable(Grace)
+	a, b, c := own(1, 1), own(2, 2), own(2, 3)
+	expect(t, tb.Set(9, lk(a, 0, 9, true), nil), nil)
+	expect(t, tb.Set(9, lk(b, 20, 29, true), nil), nil)
+	expect(t, tb.Set(8, lk(b, 0, 9, true), nil), nil)
+	got := make(chan error, 1)
+	go func() { got <- tb.Set(9, lk(c, 0, 9, true), make(chan struct{})) }()
+	for len(tb.Nodes(2)) > 0 {
+		tb.mu.Lock()
+		n := len(tb.nodes[9].waiting)
+		tb.mu.Unlock()
+		if n > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n := len(tb.Nodes(2)); n != 2 {
+		t.Errorf("mount 2 is on %d nodes, want 2", n)
+	}
+	tb.Revoke(9, 2)
+	select {
+	case err := <-got:
+		expect(t, err, backend.NotFound)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the wait goes on")
+	}
+	expect(t, tb.Set(9, lk(a, 0, MaxEnd, true), nil), nil)
+	expect(t, tb.Set(8, lk(a, 0, 0, true), nil), backend.WouldBlock)
+	tb.Unlock(9, a, 0, MaxEnd)
+	tb.Revoke(8, 2)
+	if !tb.Empty() || len(tb.Nodes(2)) > 0 {
+		t.Error("locks left")
+	}
+}
