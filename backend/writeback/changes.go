@@ -19,7 +19,7 @@ type change struct {
 	key     string // a part of some buffer of changeSet, never overwritten before reset
 	value   []byte
 	at, end int // of its encoded form
-	deleted bool
+	op      byte
 	dead    bool // the key was changed again
 }
 
@@ -82,15 +82,15 @@ func (c *changeSet) put(op byte, key, value []byte) error {
 	c.live, c.bytes = live, bytes
 	at := len(c.buf)
 	c.buf = appendChange(c.buf, op, key, value)
-	c.add(at, len(key), op == opDelete)
+	c.add(at, len(key), op)
 	return nil
 }
 
 // add lists the change that was just encoded at the end of the buffer.
-func (c *changeSet) add(at, klen int, deleted bool) {
+func (c *changeSet) add(at, klen int, op byte) {
 	k := at + changeHeader
 	key, value := c.buf[k:k+klen:k+klen], c.buf[k+klen:len(c.buf):len(c.buf)]
-	c.list = append(c.list, change{key: asString(key), value: value, at: at, end: len(c.buf), deleted: deleted})
+	c.list = append(c.list, change{key: asString(key), value: value, at: at, end: len(c.buf), op: op})
 	switch n := len(c.list); {
 	case n == smallSet+1:
 		if c.index == nil {
@@ -117,15 +117,16 @@ func (c *changeSet) compact() {
 	for _, ch := range old {
 		at := len(c.buf)
 		c.buf = append(c.buf, from[ch.at:ch.end]...)
-		c.add(at, len(ch.key), ch.deleted)
+		c.add(at, len(ch.key), ch.op)
 	}
 }
 
 // sorted gives the changes of keys in [start, end), ascending, each key once.
+// What rides is none.
 func (c *changeSet) sorted(start, end []byte) []change {
 	var in []change
 	for _, ch := range c.list {
-		if !ch.dead && ch.key >= string(start) && (end == nil || ch.key < string(end)) {
+		if !ch.dead && ch.op != opRide && ch.key >= string(start) && (end == nil || ch.key < string(end)) {
 			in = append(in, ch)
 		}
 	}
@@ -149,12 +150,15 @@ func (c *changeSet) record(o backend.Origin, lsn backend.LSN) *op {
 		c.buf = nil
 	}
 	finish(rec, c.live, o)
-	p := &op{lsn: lsn, rec: rec, entries: make([]entry, len(c.list))}
+	p := &op{lsn: lsn, rec: rec, entries: make([]entry, 0, len(c.list))}
 	for i := range c.list {
 		ch := &c.list[i]
+		if ch.op == opRide {
+			continue
+		}
 		k := ch.at + changeHeader
 		v := k + len(ch.key)
-		p.entries[i] = entry{key: asString(rec[k:v:v]), value: rec[v:ch.end:ch.end], lsn: lsn, deleted: ch.deleted}
+		p.entries = append(p.entries, entry{key: asString(rec[k:v:v]), value: rec[v:ch.end:ch.end], lsn: lsn, deleted: ch.op == opDelete})
 	}
 	return p
 }

@@ -212,9 +212,15 @@ func (s *Store) stock(committed backend.LSN) {
 	}
 }
 
-// commitDriver writes b to the driver and waits until it is on disk.
+// commitDriver writes b to the driver and waits until it is on disk. What b
+// names is on disk before.
 func (s *Store) commitDriver(b *batch) error {
 	ctx := context.Background()
+	if s.opts.Bulk != nil {
+		if err := s.opts.Bulk.Sync(ctx); err != nil {
+			return err
+		}
+	}
 	lsn, err := s.driver.Update(ctx, func(tx backend.Tx) error {
 		for _, e := range b.entries {
 			var err error

@@ -21,6 +21,9 @@
 // recovery; only while the log's tail can neither be overwritten nor the log
 // replaced after a failed write, its fate is open if the process dies.
 //
+// Bytes that Updates name and that are kept elsewhere ([Bulk]) are made durable
+// before the log that names them, or ride in it.
+//
 // All that wait for durability share one fdatasync. After a failed fdatasync
 // nothing more is taken for durable on the strength of that file: all pending
 // Updates are written to a new file, and when that is on disk it takes the old
@@ -74,7 +77,8 @@
 //     its LSN is greater than that of the record before it in the file.
 //  6. A change is: u8 operation, 1 set or 2 delete; u16 length of the key, 1 to
 //     1024; u32 length of the value, 0 for delete; key; value. A record has at
-//     least one change, and no key twice.
+//     least one change, and no key twice. Operation 3 is a value that rides: the
+//     driver never gets it, and recovery hands it to Options.Bulk.
 //  7. A record ends with 1 to 8 bytes of 0xa5, so it is a multiple of 8 long and
 //     never ends in zeros.
 //  8. If first is not 0, the file's records replace those of all files before it
@@ -90,5 +94,7 @@
 //  11. Recovery takes the records after that LSN, as long as each is one more
 //     than the last. Where one is missing the log ends, and what follows it was
 //     never durable; but if any record that follows has a durable at or after
-//     the missing LSN, the log is damaged.
+//     the missing LSN, the log is damaged. A record that names bytes kept
+//     elsewhere which are not there (Options.Bulk) is missing, too, unless some
+//     record has a durable at or after it: then it is taken, and they are lost.
 package writeback

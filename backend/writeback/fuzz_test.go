@@ -32,11 +32,20 @@ func FuzzDecodeChanges(f *testing.F) {
 		f.Add(rec[recordHeader:], 1)
 		f.Add(rec[recordHeader:], 2)
 		f.Add(rec[recordHeader:len(rec)-1], 1)
+		ridden := bytes.Clone(rec[recordHeader:])
+		ridden[0] = opRide
+		f.Add(ridden, 2)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, count int) {
 		rec := append(make([]byte, recordHeader), body...)
-		entries, err := decodeChanges(rec, recordInfo{count: count, lsn: 9})
+		entries, rides, err := decodeChanges(rec, recordInfo{count: count, lsn: 9})
 		if err != nil {
+			return
+		}
+		if len(rides) > 0 {
+			if len(entries)+len(rides) != count {
+				t.Fatalf("%d entries and %d that ride of %d", len(entries), len(rides), count)
+			}
 			return
 		}
 		again := make([]byte, recordHeader)
@@ -91,7 +100,7 @@ func FuzzScan(f *testing.F) {
 		}
 		got := assemble([]*scannedFile{sf}, backend.LSN(committed))
 		for i, p := range got.ops {
-			if p.lsn != backend.LSN(committed)+1+backend.LSN(i) || len(p.entries) == 0 {
+			if p.lsn != backend.LSN(committed)+1+backend.LSN(i) || len(p.rec) == 0 {
 				t.Fatalf("update %d is number %d after %d", p.lsn, i, committed)
 			}
 		}

@@ -206,9 +206,16 @@ func (s *Store) prepareSpare() {
 // the log so far; writer held. It is the way on when the current file cannot be
 // trusted any more. When it returns nil all Updates are durable in the log.
 func (s *Store) replaceLog() error {
+	r := &s.redo
+	if err := s.syncLoose(); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.tries++
+		r.failures++
+		return err
+	}
 	s.lockSync()
 	s.mu.Lock()
-	r := &s.redo
 	h := header{seq: r.takeSeq(), first: s.commit.committed + 1}
 	ops := append([]*op(nil), s.over.queue...)
 	last, spare := s.over.last, r.spare

@@ -49,7 +49,7 @@ func (l *layer) next() {
 		if l.more && c.key == l.iter.Key() {
 			l.step()
 		}
-		l.ok, l.key, l.value, l.deleted = true, c.key, c.value, c.deleted
+		l.ok, l.key, l.value, l.deleted = true, c.key, c.value, c.op == opDelete
 		l.own = l.own[1:]
 	case l.more:
 		e := l.iter.Value()

@@ -69,6 +69,9 @@ func (s *Store) start(ctx context.Context) error {
 	if !st.found {
 		_, _ = rand.Read(st.id[:]) // never fails
 	}
+	if err := s.verify(got); err != nil {
+		return err
+	}
 	s.dir.id = st.id
 	s.adopt(st, files, got)
 	if err := s.firstFile(ctx); err != nil {
@@ -235,6 +238,9 @@ func (s *Store) firstFile(ctx context.Context) error {
 
 // newLog makes the first file of this run.
 func (s *Store) newLog() error {
+	if err := s.syncLoose(); err != nil {
+		return err
+	}
 	h := header{seq: s.redo.takeSeq(), first: s.commit.committed + 1}
 	lf, err := s.dir.create(h, s.opts.LogFileSize, s.over.queue, s.over.last)
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 const (
 	opSet    = 1
 	opDelete = 2
+	opRide   = 3 // a value that is for the log alone
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -107,53 +108,59 @@ func readRecord(b []byte, seed uint32) (info recordInfo, rec []byte, ok bool) {
 	return info, rec, true
 }
 
-// decodeChanges gives the changes of a whole record. Their keys and values are
-// parts of rec. An error means a record that no writer of this format made.
-func decodeChanges(rec []byte, info recordInfo) ([]entry, error) {
+// decodeChanges gives the changes of a whole record, and what rides in it. Their
+// keys and values are parts of rec. An error means a record that no writer of
+// this format made.
+func decodeChanges(rec []byte, info recordInfo) (entries, rides []entry, err error) {
 	body := rec[recordHeader:]
 	if info.count < 1 || info.count > backend.MaxTxKeys || info.count*(changeHeader+1) > len(body) {
-		return nil, fmt.Errorf("%d changes in %d bytes", info.count, len(body))
+		return nil, nil, fmt.Errorf("%d changes in %d bytes", info.count, len(body))
 	}
-	entries := make([]entry, info.count)
-	for i := range entries {
-		rest, err := decodeChange(body, &entries[i])
+	entries = make([]entry, 0, info.count)
+	for i := range info.count {
+		e := entry{lsn: info.lsn}
+		op, rest, err := decodeChange(body, &e)
 		if err != nil {
-			return nil, fmt.Errorf("change %d: %w", i, err)
+			return nil, nil, fmt.Errorf("change %d: %w", i, err)
 		}
-		entries[i].lsn = info.lsn
+		if op == opRide {
+			rides = append(rides, e)
+		} else {
+			entries = append(entries, e)
+		}
 		body = rest
 	}
 	if len(body) < 1 || len(body) > recordAlign {
-		return nil, fmt.Errorf("%d bytes after the last change", len(body))
+		return nil, nil, fmt.Errorf("%d bytes after the last change", len(body))
 	}
 	for _, b := range body {
 		if b != padByte {
-			return nil, errors.New("padding is not padding")
+			return nil, nil, errors.New("padding is not padding")
 		}
 	}
-	return entries, nil
+	return entries, rides, nil
 }
 
-func decodeChange(body []byte, e *entry) (rest []byte, err error) {
+func decodeChange(body []byte, e *entry) (op byte, rest []byte, err error) {
 	if len(body) < changeHeader {
-		return nil, errors.New("its header is cut off")
+		return 0, nil, errors.New("its header is cut off")
 	}
-	op := body[0]
+	op = body[0]
 	klen := int(binary.LittleEndian.Uint16(body[1:]))
 	vlen := int(binary.LittleEndian.Uint32(body[3:]))
 	body = body[changeHeader:]
 	switch {
-	case op != opSet && op != opDelete:
-		return nil, fmt.Errorf("unknown operation %d", op)
+	case op != opSet && op != opDelete && op != opRide:
+		return 0, nil, fmt.Errorf("unknown operation %d", op)
 	case klen < 1 || klen > backend.MaxKey:
-		return nil, fmt.Errorf("key of %d bytes", klen)
+		return 0, nil, fmt.Errorf("key of %d bytes", klen)
 	case vlen > backend.MaxValue || op == opDelete && vlen != 0:
-		return nil, fmt.Errorf("value of %d bytes", vlen)
+		return 0, nil, fmt.Errorf("value of %d bytes", vlen)
 	case klen+vlen > len(body):
-		return nil, errors.New("it is cut off")
+		return 0, nil, errors.New("it is cut off")
 	}
 	e.key = asString(body[:klen])
 	e.value = body[klen : klen+vlen : klen+vlen]
 	e.deleted = op == opDelete
-	return body[klen+vlen:], nil
+	return op, body[klen+vlen:], nil
 }

@@ -109,9 +109,11 @@ const readStep = 4096
 // recovered is what the log holds beyond the driver.
 type recovered struct {
 	ops       []*op
-	dropped   int64 // bytes after the last record taken, of Updates that were never durable
-	unsynced  int   // valid records among them
-	damage    error // records that had been durable are missing
+	rides     [][]entry   // of each of ops
+	proven    backend.LSN // up to here all was durable, by what records say
+	dropped   int64       // bytes after the last record taken, of Updates that were never durable
+	unsynced  int         // valid records among them
+	damage    error       // records that had been durable are missing
 	damagedIn []*scannedFile
 }
 
@@ -133,6 +135,7 @@ func assemble(files []*scannedFile, committed backend.LSN) *recovered {
 				out.damage = damageError(f, r.at, fmt.Sprintf("record %d follows record %d", r.lsn, chain[len(chain)-1].lsn))
 				break
 			}
+			out.proven = max(out.proven, r.durable)
 			if r.lsn > committed {
 				chain = append(chain, r)
 			}
@@ -141,12 +144,13 @@ func assemble(files []*scannedFile, committed backend.LSN) *recovered {
 	taken := 0
 	for taken < len(chain) && chain[taken].lsn == committed+1+backend.LSN(taken) {
 		r := &chain[taken]
-		entries, err := decodeChanges(r.rec, r.recordInfo)
+		entries, rides, err := decodeChanges(r.rec, r.recordInfo)
 		if err != nil { // it passed its checksums: written by something else
 			out.damage = damageError(r.file, r.at, fmt.Sprintf("record %d is not of this format (%v)", r.lsn, err))
 			break
 		}
 		out.ops = append(out.ops, &op{lsn: r.lsn, rec: r.rec, entries: entries})
+		out.rides = append(out.rides, rides)
 		taken++
 	}
 	out.judge(files, chain, taken, committed)

@@ -25,6 +25,9 @@ type Options struct {
 	// Log takes messages; nil discards them.
 	Log *slog.Logger
 
+	// Bulk, if there is one, keeps bytes that Updates name outside.
+	Bulk Bulk
+
 	// SyncAge is how old an Update may get before it is synced without being
 	// asked. 0: 1 s.
 	SyncAge time.Duration

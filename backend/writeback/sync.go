@@ -52,7 +52,8 @@ func (r *redo) endSync() {
 
 // syncLog makes the Updates up to lsn durable by syncing the current file. All
 // that wait share a sync: the first does it, those that come while it runs and
-// need a newer Update share the next. The error is that of the file, or Interrupted.
+// need a newer Update share the next. The error is that of the file, a looseError,
+// or Interrupted.
 func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 	s.mu.Lock()
 	for {
@@ -80,6 +81,13 @@ func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 	f, last := s.redo.cur.f, s.over.last
 	s.redo.dirtyBytes = 0 // of a sync that fails nothing counts any more
 	s.mu.Unlock()
+	if err := s.syncLoose(); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.redo.failures++
+		s.redo.endSync()
+		return err
+	}
 	err := f.Sync()
 	s.unlockSync(err, last)
 	if err != nil {
@@ -95,6 +103,9 @@ func (s *Store) makeDurable(ctx context.Context, lsn backend.LSN) error {
 		err := s.syncLog(ctx, lsn)
 		if err == nil || backend.KindOf(err) == backend.Interrupted {
 			return err
+		}
+		if loose := (looseError{}); errors.As(err, &loose) { // no fault of the log's
+			return loose.error
 		}
 		if err := s.recoverLog(ctx); err != nil {
 			if backend.KindOf(err) == backend.Interrupted {

@@ -42,7 +42,7 @@ func (t *tx) Get(key []byte) ([]byte, error) {
 	}
 	if t.own != nil {
 		if c := t.own.find(key); c != nil {
-			return found(c.value, c.deleted)
+			return found(c.value, c.op != opSet)
 		}
 	}
 	if e, ok := t.pending(key); ok {

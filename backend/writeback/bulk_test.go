@@ -1,0 +1,269 @@
+package writeback_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/mem"
+	"github.com/warrenfs/warren/backend/writeback"
+)
+
+// shelf is a small Bulk: a key that begins with "at" names the bytes of the same
+// key on the shelf.
+type shelf struct {
+	mu     sync.Mutex
+	has    map[string]string
+	events []string
+	fail   error // of the syncs
+}
+
+var _ writeback.Bulk = (*shelf)(nil)
+
+func newShelf() *shelf { return &shelf{has: map[string]string{}} }
+
+func (s *shelf) note(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, what)
+	return s.fail
+}
+
+func (s *shelf) setFail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+func (s *shelf) SyncLoose(context.Context) error { return s.note("loose") }
+func (s *shelf) Sync(context.Context) error      { return s.note("all") }
+
+func (s *shelf) Restore(key, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.has[strings.TrimPrefix(string(key), "ride ")] = string(value)
+	return nil
+}
+
+func (s *shelf) Verify(key, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got, ok := s.has[string(key)]; bytes.HasPrefix(key, []byte("at")) && (!ok || got != string(value)) {
+		return fmt.Errorf("%s is not on the shelf", key)
+	}
+	return nil
+}
+
+// put is an Update that puts one value on the shelf, or with ride in the log.
+func (s *shelf) put(t *testing.T, st *writeback.Store, key, value string, ride bool) backend.LSN {
+	t.Helper()
+	lsn, err := st.Update(t.Context(), func(tx backend.Tx) error {
+		if ride {
+			if err := tx.(interface{ Ride(k, v []byte) error }).Ride([]byte("ride "+key), []byte(value)); err != nil {
+				return err
+			}
+			if _, err := tx.Get([]byte("ride " + key)); backend.KindOf(err) != backend.NotFound {
+				t.Errorf("what rides can be read: %v", err)
+			}
+		}
+		return tx.Set([]byte(key), []byte(value))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.has[key] = value
+	s.mu.Unlock()
+	return lsn
+}
+
+// TestBulkIsSyncedFirst: what is kept elsewhere is made durable before each
+// sync of the log and each commit to the driver.
+func TestBulkIsSyncedFirst(t *testing.T) {
+	d, driver, b := newDisk(), mem.New(mem.Options{}), newShelf()
+	o := options(d, driver)
+	o.Bulk = b
+	s := open(t, o)
+	d.SetHook(func(c call, done bool) error {
+		if c.Op == "sync" && !done {
+			_ = b.note("log")
+		}
+		return nil
+	})
+	driver.SetHook(func(p mem.Point, _ uint64) error {
+		if p == mem.BeforeUpdate {
+			_ = b.note("driver")
+		}
+		return nil
+	})
+	expect := func(what string, want ...string) {
+		t.Helper()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !slices.Equal(b.events, want) {
+			t.Errorf("%s: %v, want %v", what, b.events, want)
+		}
+		b.events = nil
+	}
+	expect("Open", "loose")
+	lsn := b.put(t, s, "at1", "x", false)
+	expect("Update")
+	if err := s.WaitDurable(t.Context(), lsn); err != nil {
+		t.Fatal(err)
+	}
+	expect("WaitDurable", "loose", "log")
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("Flush", "all", "driver")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect("Close", "loose", "log") // of the file that stays
+}
+
+// TestBulkThatCannotBeSynced fails a wait and a commit, and is no reason to
+// give the log's file up.
+func TestBulkThatCannotBeSynced(t *testing.T) {
+	d, driver, b := newDisk(), mem.New(mem.Options{}), newShelf()
+	o := options(d, driver)
+	o.Bulk = b
+	s := open(t, o)
+	lsn := b.put(t, s, "at1", "x", false)
+	creates := 0
+	d.SetHook(func(c call, done bool) error {
+		if c.Op == "create" || c.Op == "sync" {
+			creates++
+		}
+		return nil
+	})
+	b.setFail(errors.New("the shelf broke"))
+	for range 2 {
+		err := s.WaitDurable(t.Context(), lsn)
+		if backend.KindOf(err) != backend.IO || !strings.Contains(fmt.Sprint(err), "the shelf broke") {
+			t.Errorf("WaitDurable: %v", err)
+		}
+	}
+	if err := s.Flush(t.Context()); err == nil {
+		t.Error("Flush committed what is not durable")
+	}
+	if st := s.Stats(); creates != 0 || st.Durable != 0 || st.Committed != 0 || st.LogError != nil {
+		t.Errorf("%d calls into the log, %+v", creates, st)
+	}
+	b.setFail(nil)
+	if err := errors.Join(s.WaitDurable(t.Context(), lsn), s.Flush(t.Context()), s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBytesThatAreNotThereEndTheLog: recovery takes the Updates up to the first
+// whose bytes are missing, but keeps those that had been durable.
+func TestBytesThatAreNotThereEndTheLog(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		t.Run(fmt.Sprintf("durable %v", durable), func(t *testing.T) {
+			d, driver, b := newDisk(), mem.New(mem.Options{}), newShelf()
+			o := options(d, driver)
+			o.Bulk = b
+			s := open(t, o)
+			b.put(t, s, "at1", "x", false)
+			lsn := b.put(t, s, "at2", "y", false)
+			if durable {
+				if err := s.WaitDurable(t.Context(), lsn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.put(t, s, "at3", "z", false)
+			delete(b.has, "at2")
+			var text bytes.Buffer
+			after := options(d.Killed(call{}, 0), driver.Reopen())
+			after.Bulk, after.Log = b, slog.New(slog.NewTextHandler(&text, nil))
+			again := open(t, after)
+			got, err := readAll(t.Context(), again)
+			want := state{"at1": "x"}
+			if durable {
+				want["at2"], want["at3"] = "y", "z"
+			}
+			if err != nil || len(got) != len(want) || got["at2"] != want["at2"] {
+				t.Errorf("%v, %v; want %v", got, err, want)
+			}
+			if told := strings.Contains(text.String(), "level=ERROR") && strings.Contains(text.String(), "at2 is not"); told != durable {
+				t.Errorf("the log says %s", &text)
+			}
+			if err := errors.Join(again.Close(), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWhatRides comes back from the log, also from one that was written anew,
+// and gets nowhere else.
+func TestWhatRides(t *testing.T) {
+	d, driver, b := newDisk(), mem.New(mem.Options{}), newShelf()
+	o := options(d, driver)
+	o.Bulk = b
+	s := open(t, o)
+	value := strings.Repeat("v", 5000)
+	lsn := b.put(t, s, "at1", value, true)
+	if err := s.WaitDurable(t.Context(), lsn); err != nil {
+		t.Fatal(err)
+	}
+	for _, life := range []string{"first", "second"} {
+		d, driver = d.PowerCut(nil, 0), driver.CrashClone(0)
+		after := options(d, driver)
+		lost := newShelf()
+		after.Bulk = lost
+		again := open(t, after)
+		if got, err := readAll(t.Context(), again); err != nil || len(got) != 1 || lost.has["at1"] != value {
+			t.Errorf("%s life: %d keys, %v; on the shelf %d bytes", life, len(got), err, len(lost.has["at1"]))
+		}
+		again.Kill()
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := s.View(t.Context(), func(tx backend.Tx) error {
+		return tx.Scan([]byte("ride"), nil, func(k, _ []byte) error { t.Errorf("%q is in the store", k); return nil })
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWaitCommitted returns when the driver has the Update, and at the end.
+func TestWaitCommitted(t *testing.T) {
+	s := open(t, options(newDisk(), mem.New(mem.Options{})))
+	lsn, err := s.Update(t.Context(), func(tx backend.Tx) error { return tx.Set([]byte("k"), nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.WaitCommitted(short, lsn); backend.KindOf(err) != backend.Interrupted {
+		t.Errorf("before the commit: %v", err)
+	}
+	done := make(chan error, 2)
+	go func() { done <- s.WaitCommitted(t.Context(), lsn) }()
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("after the commit: %v", err)
+	}
+	go func() { done <- s.WaitCommitted(context.Background(), lsn+1) }()
+	time.Sleep(10 * time.Millisecond)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; backend.KindOf(err) != backend.Unavailable {
+		t.Errorf("at the end: %v", err)
+	}
+}
