@@ -2,13 +2,17 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
+	"unicode/utf8"
 )
 
-// Node is what stat tells of one path of an agent's view.
+// Node is what stat tells of one path of an agent's view. Names are bytes, and
+// JSON has only text: one that is not UTF-8 comes besides as the same bytes in
+// base64. The client puts those bytes in Path, Name and Target.
 type Node struct {
 	Path   string    `json:"path"` // tree path
 	Name   string    `json:"name"`
@@ -23,6 +27,10 @@ type Node struct {
 	Ctime  time.Time `json:"ctime"`
 	Btime  time.Time `json:"btime"`
 	Target string    `json:"target,omitempty"` // of a symlink
+	// The bytes of Path, Name and Target that are not UTF-8.
+	PathBytes   []byte `json:"path_base64,omitempty"`
+	NameBytes   []byte `json:"name_base64,omitempty"`
+	TargetBytes []byte `json:"target_base64,omitempty"`
 	// Provenance, where it is known.
 	CreatedBy  string `json:"created_by,omitempty"`
 	CreatedAt  string `json:"created_at,omitempty"`
@@ -30,12 +38,53 @@ type Node struct {
 	ModifiedAt string `json:"modified_at,omitempty"`
 }
 
+// SetBytes fills the fields for bytes that are not UTF-8.
+func (n *Node) SetBytes() {
+	n.PathBytes, n.NameBytes, n.TargetBytes = notText(n.Path), notText(n.Name), notText(n.Target)
+}
+
+// UnmarshalJSON undoes what JSON does to names that are not UTF-8.
+func (n *Node) UnmarshalJSON(b []byte) error {
+	type plain Node
+	if err := json.Unmarshal(b, (*plain)(n)); err != nil {
+		return err
+	}
+	for bytes, text := range map[*[]byte]*string{&n.PathBytes: &n.Path, &n.NameBytes: &n.Name, &n.TargetBytes: &n.Target} {
+		if *bytes != nil {
+			*text = string(*bytes)
+		}
+	}
+	return nil
+}
+
+// notText gives the bytes of s if JSON cannot carry it.
+func notText(s string) []byte {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return []byte(s)
+}
+
+// oneOf gives the path that a request names as text or as bytes.
+func oneOf(what, text string, bytes []byte) (string, error) {
+	if bytes == nil {
+		return text, nil
+	}
+	if text != "" {
+		return "", Errorf(KindInvalid, "give %s or %s_base64, not both", what, what)
+	}
+	return string(bytes), nil
+}
+
 // Move asks for a rename inside one volume.
 type Move struct {
 	Agent string `json:"agent"`
 	From  string `json:"from"`
 	To    string `json:"to"`
-	Force bool   `json:"force,omitempty"` // replace what is at To
+	// Instead of From and To: their bytes, where they are not UTF-8.
+	FromBytes []byte `json:"from_base64,omitempty"`
+	ToBytes   []byte `json:"to_base64,omitempty"`
+	Force     bool   `json:"force,omitempty"` // replace what is at To
 }
 
 // MakeDir asks for a directory.
@@ -44,6 +93,24 @@ type MakeDir struct {
 	Path    string `json:"path"`
 	Mode    uint32 `json:"mode,omitempty"`    // 0: 0755
 	Parents bool   `json:"parents,omitempty"` // make missing parents; one that exists is no error
+	// Instead of Path: its bytes, where they are not UTF-8.
+	PathBytes []byte `json:"path_base64,omitempty"`
+}
+
+// Plain puts paths that came as bytes where the others are. KindInvalid: there
+// is one of both.
+func (m *Move) Plain() (err error) {
+	if m.From, err = oneOf("from", m.From, m.FromBytes); err == nil {
+		m.To, err = oneOf("to", m.To, m.ToBytes)
+	}
+	return err
+}
+
+// Plain puts a path that came as bytes where the others are. KindInvalid: there
+// are both.
+func (m *MakeDir) Plain() (err error) {
+	m.Path, err = oneOf("path", m.Path, m.PathBytes)
+	return err
 }
 
 // Stat tells about path in the agent's view. A relative path starts in the
@@ -96,6 +163,9 @@ func (c *Client) Write(ctx context.Context, agent, path string, r io.Reader, mod
 // MakeDir makes a directory.
 func (c *Client) MakeDir(ctx context.Context, m MakeDir) (Node, error) {
 	var n Node
+	if m.PathBytes = notText(m.Path); m.PathBytes != nil {
+		m.Path = ""
+	}
 	return n, c.call(ctx, http.MethodPost, "/v1/fs/mkdir", nil, m, &n)
 }
 
@@ -103,6 +173,12 @@ func (c *Client) MakeDir(ctx context.Context, m MakeDir) (Node, error) {
 // another volume.
 func (c *Client) Move(ctx context.Context, m Move) (Node, error) {
 	var n Node
+	if m.FromBytes = notText(m.From); m.FromBytes != nil {
+		m.From = ""
+	}
+	if m.ToBytes = notText(m.To); m.ToBytes != nil {
+		m.To = ""
+	}
 	return n, c.call(ctx, http.MethodPost, "/v1/fs/move", nil, m, &n)
 }
 

@@ -166,3 +166,23 @@ func (f *fixture) soul(key string) {
 		f.t.Fatal(err)
 	}
 }
+
+// link gives a file in an agent's workspace a second name.
+func (f *fixture) link(agent, from, to string) {
+	f.t.Helper()
+	v, err := f.space.Open(view.Options{Agent: agent, UID: backend.OwnerID, GID: backend.OwnerID})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	a, err := v.Resolve("/agents/" + agent + "/workspace/" + from)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	dir, name, err := v.ResolveParent("/agents/" + agent + "/workspace/" + to)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := v.Link(nil, a.Node, dir.Node, name); err != nil {
+		f.t.Fatal(err)
+	}
+}

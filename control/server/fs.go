@@ -13,7 +13,7 @@ import (
 	"github.com/warrenfs/warren/policy/view"
 )
 
-// chunk is how many bytes of a file are handled at once.
+// chunk is how many bytes of a file are read at once.
 const chunk = 1 << 20
 
 // files opens the view of an agent for one request.
@@ -52,43 +52,27 @@ func (s *Server) fsStat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := lookup(v, p, r.URL.Query().Get("follow") == "true")
+	f, err := v.Find(p, r.URL.Query().Get("follow") == "true")
 	if err != nil {
 		return err
 	}
-	n, err := node(v, a, path.Base(p))
+	n, err := node(v, f)
 	if err != nil {
 		return err
 	}
 	for name, to := range map[string]*string{"created_by": &n.CreatedBy, "created_at": &n.CreatedAt,
 		"modified_by": &n.ModifiedBy, "modified_at": &n.ModifiedAt} {
-		if b, err := v.GetXattr(nil, a.Node, "user.warren."+name); err == nil {
+		if b, err := v.GetXattr(nil, f.Attr.Node, "user.warren."+name); err == nil {
 			*to = string(b)
 		}
 	}
 	return reply(w, n)
 }
 
-// lookup finds the node at p, and follows a symlink at its end only if asked.
-func lookup(v *view.View, p string, follow bool) (backend.Attr, error) {
-	last := path.Base(p)
-	if follow || strings.HasSuffix(p, "/") || last == "." || last == ".." {
-		return v.Resolve(p)
-	}
-	dir, name, err := v.ResolveParent(p)
-	if err != nil {
-		return backend.Attr{}, err
-	}
-	return v.Lookup(nil, dir.Node, name)
-}
-
 // node puts a node's facts into words.
-func node(v *view.View, a backend.Attr, name string) (control.Node, error) {
-	p, err := v.Path(a.Node)
-	if err != nil {
-		return control.Node{}, err
-	}
-	n := control.Node{Path: p, Name: name, Type: typeNames[a.Type], Mode: fmt.Sprintf("%04o", a.Mode),
+func node(v *view.View, f view.Found) (control.Node, error) {
+	a := &f.Attr
+	n := control.Node{Path: f.Path, Name: path.Base(f.Path), Type: typeNames[a.Type], Mode: fmt.Sprintf("%04o", a.Mode),
 		Size: a.Size, Links: a.Nlink, Inode: uint64(a.Node),
 		Mtime: a.Mtime.Time(), Ctime: a.Ctime.Time(), Btime: a.Btime.Time()}
 	if a.UID != backend.OwnerID {
@@ -97,9 +81,11 @@ func node(v *view.View, a backend.Attr, name string) (control.Node, error) {
 	if a.GID != backend.OwnerID {
 		n.GID = &a.GID
 	}
+	var err error
 	if a.Type == backend.TypeSymlink {
 		n.Target, err = v.Readlink(nil, a.Node)
 	}
+	n.SetBytes()
 	return n, err
 }
 
@@ -113,24 +99,24 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := v.Resolve(p)
+	f, err := v.Find(p, true)
 	if err != nil {
 		return err
 	}
 	out := []control.Node{}
-	if !a.IsDir() {
-		n, err := node(v, a, path.Base(p))
+	if !f.Attr.IsDir() {
+		n, err := node(v, f)
 		if err != nil {
 			return err
 		}
 		return reply(w, append(out, n))
 	}
-	names, err := v.List(nil, a.Node)
+	names, err := v.List(nil, f.Attr.Node)
 	if err != nil {
 		return err
 	}
 	for _, e := range names {
-		n, err := listed(v, a.Node, e.Name)
+		n, err := listed(v, f, e.Name)
 		if errors.Is(err, backend.NotFound) || errors.Is(err, backend.Stale) {
 			continue // removed meanwhile
 		}
@@ -142,18 +128,22 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, out)
 }
 
-func listed(v *view.View, dir backend.NodeID, name string) (control.Node, error) {
-	a, err := v.Lookup(nil, dir, name)
+// listed tells about one name in a directory.
+func listed(v *view.View, dir view.Found, name string) (control.Node, error) {
+	a, err := v.Lookup(nil, dir.Attr.Node, name)
 	if err != nil {
 		return control.Node{}, err
 	}
-	return node(v, a, name)
+	return node(v, view.Found{Attr: a, Dir: dir.Attr.Node, Name: name, Path: path.Join(dir.Path, name)})
 }
 
 func (s *Server) fsMkdir(w http.ResponseWriter, r *http.Request) error {
 	var c control.MakeDir
 	if err := input(r, &c); err != nil {
 		return err
+	}
+	if err := c.Plain(); err != nil {
+		return invalid("%v", err)
 	}
 	v, err := s.files(c.Agent)
 	if err != nil {
@@ -167,28 +157,26 @@ func (s *Server) fsMkdir(w http.ResponseWriter, r *http.Request) error {
 		return invalid("mkdir: no path, or mode %o", mode)
 	}
 	if c.Parents {
-		if err := v.MkdirAll(p, mode); err != nil {
-			return err
+		err = v.MkdirAll(p, mode)
+	} else {
+		var dir backend.Attr
+		var name string
+		if dir, name, err = v.ResolveParent(p); err == nil {
+			_, err = v.Mkdir(nil, dir.Node, name, mode)
 		}
-		a, err := v.Resolve(p)
-		if err != nil {
-			return err
-		}
-		return replyNode(w, v, a, p)
 	}
-	dir, name, err := v.ResolveParent(p)
 	if err != nil {
 		return err
 	}
-	a, err := v.Mkdir(nil, dir.Node, name, mode)
+	f, err := v.Find(p, true)
 	if err != nil {
 		return err
 	}
-	return replyNode(w, v, a, p)
+	return replyNode(w, v, f)
 }
 
-func replyNode(w http.ResponseWriter, v *view.View, a backend.Attr, p string) error {
-	n, err := node(v, a, path.Base(p))
+func replyNode(w http.ResponseWriter, v *view.View, f view.Found) error {
+	n, err := node(v, f)
 	if err != nil {
 		return err
 	}
@@ -200,6 +188,9 @@ func (s *Server) fsMove(w http.ResponseWriter, r *http.Request) error {
 	if err := input(r, &c); err != nil {
 		return err
 	}
+	if err := c.Plain(); err != nil {
+		return invalid("%v", err)
+	}
 	v, err := s.files(c.Agent)
 	if err != nil {
 		return err
@@ -207,16 +198,11 @@ func (s *Server) fsMove(w http.ResponseWriter, r *http.Request) error {
 	if c.From == "" || c.To == "" {
 		return invalid("move: from where to where? both paths are needed")
 	}
-	from, to := strings.TrimRight(place(c.Agent, c.From), "/"), place(c.Agent, c.To)
-	// As mv(1): into a directory that is there.
-	if a, err := v.Resolve(to); err == nil && a.IsDir() {
-		to = strings.TrimRight(to, "/") + "/" + path.Base(from)
-	}
-	fromDir, fromName, err := v.ResolveParent(from)
+	from, fromName, err := movedName(v, place(c.Agent, c.From))
 	if err != nil {
 		return err
 	}
-	toDir, toName, err := v.ResolveParent(strings.TrimRight(to, "/"))
+	to, toName, err := moveTarget(v, place(c.Agent, c.To), fromName)
 	if err != nil {
 		return err
 	}
@@ -224,14 +210,52 @@ func (s *Server) fsMove(w http.ResponseWriter, r *http.Request) error {
 	if c.Force {
 		flags = 0
 	}
-	if err := v.Rename(nil, fromDir.Node, fromName, toDir.Node, toName, flags); err != nil {
+	err = v.Rename(nil, from.Attr.Node, fromName, to.Attr.Node, toName, flags)
+	if errors.Is(err, backend.CrossVolume) {
+		return failf(backend.CrossVolume, "%s and %s are in different volumes, and a rename stays in one; "+
+			"copy what is there (`warren fs cat` and `fs put`, or cp in a mount) and then remove it", c.From, c.To)
+	}
+	if err != nil {
 		return err
 	}
-	n, err := listed(v, toDir.Node, toName)
+	n, err := listed(v, to, toName)
 	if err != nil {
 		return err
 	}
 	return reply(w, n)
+}
+
+// movedName finds the directory and name of what is to be moved; a symlink at
+// the end is moved itself. A slash at the end is for directories only.
+func movedName(v *view.View, p string) (dir view.Found, name string, err error) {
+	plain := strings.TrimRight(p, "/")
+	if dir, name, err = parentOf(v, plain); err != nil || plain == p {
+		return dir, name, err
+	}
+	f, err := v.Find(plain, false)
+	if err == nil && !f.Attr.IsDir() {
+		err = &backend.Error{Op: "move", Path: p, Kind: backend.NotDir}
+	}
+	return dir, name, err
+}
+
+// moveTarget finds where what is called name goes: as with mv(1), into a
+// directory that is there.
+func moveTarget(v *view.View, p, name string) (view.Found, string, error) {
+	if f, err := v.Find(p, true); err == nil && f.Attr.IsDir() {
+		return f, name, nil
+	}
+	return parentOf(v, strings.TrimRight(p, "/"))
+}
+
+// parentOf is ResolveParent with the parent's path.
+func parentOf(v *view.View, p string) (view.Found, string, error) {
+	_, name, err := v.ResolveParent(p)
+	if err != nil {
+		return view.Found{}, "", err
+	}
+	dir, err := v.Find(p[:len(p)-len(name)], true)
+	return dir, name, err
 }
 
 func (s *Server) fsRemove(w http.ResponseWriter, r *http.Request) error {

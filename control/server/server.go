@@ -19,9 +19,6 @@ import (
 	"github.com/warrenfs/warren/workspace"
 )
 
-// maxBody bounds a JSON request.
-const maxBody = 1 << 20
-
 // Mounter mounts views. The daemon hands it in; fusefs does the work.
 type Mounter interface {
 	// Mount mounts a view at an empty directory, clears what a dead daemon left
@@ -215,26 +212,6 @@ func encode(w io.Writer, v any) error {
 
 // ok answers a request that has nothing to tell.
 func ok(w http.ResponseWriter) error { return reply(w, struct{}{}) }
-
-// input decodes a request's body strictly.
-func input(r *http.Request, v any) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil {
-		return invalid("read the request: %v", err)
-	}
-	if len(body) > maxBody {
-		return &backend.Error{Kind: backend.TooBig, Err: fmt.Errorf("the request has more than %d bytes", maxBody)}
-	}
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return invalid("the request is not understood: %v", err)
-	}
-	if d.More() {
-		return invalid("the request is not understood: there is something after its JSON value")
-	}
-	return nil
-}
 
 func invalid(format string, args ...any) error {
 	return &backend.Error{Kind: backend.Invalid, Err: fmt.Errorf(format, args...)}

@@ -68,6 +68,8 @@ type Observer interface {
 }
 
 // Notifier tells the mounts of changes. fusefs implements it, once for a daemon.
+// Volumes that come and go in the root volume are no such changes: a mount is
+// told of those that its view sees, as a Revocation.
 type Notifier interface {
 	// Collect is called with the volume's lock held, right after changes took
 	// effect through the mount by (nil: not through a mount). It decides what

@@ -1,12 +1,18 @@
 package view
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
+	"io"
+	"strings"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 )
+
+// chunk is how many bytes of a file are written at once.
+const chunk = 1 << 20
 
 // ReadFile gives the content of the regular file at a tree path, as it was at
 // one moment. TooBig if it has more than limit bytes (limit < 0: any number).
@@ -32,71 +38,153 @@ func (v *View) ReadFile(path string, limit int64) ([]byte, backend.Attr, error) 
 }
 
 // WriteFile replaces the content of the file at a tree path, or makes the
-// file with mode. It happens whole or not at all; an existing file keeps its
-// mode and owner, not its inode. Where the view may write the file but not its
-// directory (session.md) it is written in place, in steps of up to 1 MiB.
+// file with mode. It is Put, but an existing file keeps its mode.
 func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, error) {
-	old, _, err := v.resolve(path, true)
-	switch {
-	case err == nil && old.IsDir():
-		return backend.Attr{}, pathError("write", path, backend.IsDir)
-	case err == nil && old.Type != backend.TypeRegular:
-		return backend.Attr{}, pathError("write", path, backend.Invalid)
-	case err == nil: // by its own name, not that of a symlink to it
-		if path, err = v.Path(old.Node); err != nil {
-			return backend.Attr{}, err
-		}
-		if _, err = v.Open(nil, old.Node, OpenFlags{Write: true}); err != nil {
-			return backend.Attr{}, pathError("write", path, err)
-		}
-		mode = old.Mode
-	case !isNotFound(err):
-		return backend.Attr{}, err
-	}
-	exists := err == nil
-	dir, name, err := v.ResolveParent(path)
-	if err != nil {
-		return backend.Attr{}, err
-	}
-	var a backend.Attr
-	if exists && !v.allows(policy.Create, dir.Node) {
-		a, err = v.rewrite(old.Node, data)
-	} else {
-		a, err = v.replace(dir.Node, name, data, mode, exists, &old)
-	}
-	if err != nil {
-		return backend.Attr{}, pathError("write", path, err)
-	}
-	return a, nil
+	f, err := v.put(path, bytes.NewReader(data), mode, true)
+	return f.Attr, err
 }
 
-// replace writes a nameless file and then gives it the name.
-func (v *View) replace(dir backend.NodeID, name string, data []byte, mode uint32, exists bool, old *backend.Attr) (backend.Attr, error) {
-	a, err := v.Tmpfile(nil, dir, mode)
+// Put makes all of body the content of the file at a tree path, whole or not at
+// all, and tells under which name. A mode of 0 keeps an existing file's, and is
+// 0644 for a new one; another is set on both. An existing file keeps its owner
+// and extended attributes (but security.capability, which writing takes away),
+// not its inode: its other names keep the old content. Where the view may
+// write the file but not its directory (session.md) it is written in place, in
+// steps of up to 1 MiB. An error of body is returned as it is.
+func (v *View) Put(path string, body io.Reader, mode uint32) (Found, error) {
+	return v.put(path, body, mode, false)
+}
+
+func (v *View) put(path string, body io.Reader, mode uint32, keep bool) (Found, error) {
+	f, err := v.writable(path)
+	if err != nil {
+		return Found{}, err
+	}
+	exists := f.Attr.Node != 0
+	switch {
+	case exists && (keep || mode == 0):
+		mode = f.Attr.Mode
+	case mode == 0:
+		mode = 0o644
+	}
+	first, err := io.ReadAll(io.LimitReader(body, chunk))
+	if err != nil {
+		return Found{}, err
+	}
+	if len(first) == chunk {
+		body = io.MultiReader(bytes.NewReader(first), body)
+	} else {
+		body = bytes.NewReader(first)
+	}
+	size := min(len(first)+1, chunk)
+	if exists && !v.allows(policy.Create, f.Dir) {
+		f.Attr, err = v.rewrite(&f.Attr, body, size, mode)
+	} else {
+		f.Attr, err = v.replace(&f, body, size, mode)
+	}
+	if err != nil {
+		return Found{}, pathError("write", path, err)
+	}
+	return f, nil
+}
+
+// writable finds the regular file at path that may be written, by the name that
+// a walk through symlinks ends at, or the name that it is to get: Attr is zero
+// then.
+func (v *View) writable(path string) (Found, error) {
+	f, err := v.Find(path, true)
+	switch {
+	case err == nil && f.Attr.IsDir():
+		return Found{}, pathError("write", path, backend.IsDir)
+	case err == nil && f.Attr.Type != backend.TypeRegular:
+		return Found{}, pathError("write", path, backend.Invalid)
+	case err == nil:
+		_, err = v.Open(nil, f.Attr.Node, OpenFlags{Write: true})
+		return f, pathError("write", path, err)
+	case !isNotFound(err):
+		return Found{}, err
+	case strings.HasSuffix(path, "/"):
+		return Found{}, pathError("write", path, backend.IsDir)
+	}
+	cut := strings.LastIndexByte(path, '/')
+	if cut < 0 {
+		return Found{}, pathError("write", path, backend.Invalid)
+	}
+	name := path[cut+1:]
+	if err := checkName(name); err != nil {
+		return Found{}, pathError("write", path, err)
+	}
+	dir, err := v.Find(path[:cut]+"/", true)
+	if err != nil {
+		return Found{}, err
+	}
+	return Found{Dir: dir.Attr.Node, Name: name, Path: join(dir.Path, name)}, nil
+}
+
+// replace writes a nameless file, like the one at f if there is one, and then
+// gives it the name.
+func (v *View) replace(f *Found, body io.Reader, size int, mode uint32) (backend.Attr, error) {
+	a, err := v.Tmpfile(nil, f.Dir, mode)
 	if err != nil {
 		return a, err
 	}
 	defer v.s.Dropped(a.Node) // it stays if it got a name
-	if exists && (old.UID != a.UID || old.GID != a.GID) {
-		if _, err := v.Setattr(nil, a.Node, backend.SetAttr{UID: &old.UID, GID: &old.GID, Mode: &mode}); err != nil {
+	old := &f.Attr
+	if old.Node != 0 {
+		if old.UID != a.UID || old.GID != a.GID {
+			if _, err := v.Setattr(nil, a.Node, backend.SetAttr{UID: &old.UID, GID: &old.GID, Mode: &mode}); err != nil {
+				return a, err
+			}
+		}
+		if err := v.copyXattrs(old.Node, a.Node); err != nil {
 			return a, err
 		}
 	}
-	if err := v.writeAll(a.Node, data); err != nil {
+	if err := v.writeAll(a.Node, body, size); err != nil {
 		return a, err
 	}
-	got, err := v.Link(nil, a.Node, dir, name)
+	got, err := v.Link(nil, a.Node, f.Dir, f.Name)
 	if err == nil || !errors.Is(err, backend.Exist) {
 		return got, err
 	}
 	temp := ".warren-" + rand.Text()
-	if _, err := v.Link(nil, a.Node, dir, temp); err != nil {
+	if _, err := v.Link(nil, a.Node, f.Dir, temp); err != nil {
 		return a, err
 	}
-	if err := v.Rename(nil, dir, temp, dir, name, 0); err != nil {
-		return a, errors.Join(err, v.Unlink(nil, dir, temp))
+	if err := v.Rename(nil, f.Dir, temp, f.Dir, f.Name, 0); err != nil {
+		return a, errors.Join(err, v.Unlink(nil, f.Dir, temp))
 	}
 	return v.Getattr(nil, a.Node)
+}
+
+// copyXattrs gives one file the extended attributes of another in the same
+// volume, also those that the view could not read.
+func (v *View) copyXattrs(from, to backend.NodeID) error {
+	c := v.begin("setxattr", nil)
+	defer c.end()
+	err := c.in(to, func(c *call) error {
+		names, err := c.tx.ListXattr(from.Ino())
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if name == "security.capability" {
+				continue
+			}
+			value, err := c.tx.GetXattr(from.Ino(), name)
+			if err == nil {
+				err = c.tx.SetXattr(to.Ino(), name, value, false, false)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if isNotFound(err) { // the old file went meanwhile
+		return nil
+	}
+	return err
 }
 
 // allows tells whether the view may do a at node. It is noted nowhere.
@@ -115,25 +203,52 @@ func (v *View) allows(a policy.Action, node backend.NodeID) bool {
 }
 
 // rewrite replaces a file's content in place.
-func (v *View) rewrite(node backend.NodeID, data []byte) (backend.Attr, error) {
-	if _, err := v.Open(nil, node, OpenFlags{Write: true, Truncate: true}); err != nil {
+func (v *View) rewrite(old *backend.Attr, body io.Reader, size int, mode uint32) (backend.Attr, error) {
+	if _, err := v.Open(nil, old.Node, OpenFlags{Write: true, Truncate: true}); err != nil {
 		return backend.Attr{}, err
 	}
-	if err := v.writeAll(node, data); err != nil {
+	if err := v.writeAll(old.Node, body, size); err != nil {
 		return backend.Attr{}, err
 	}
-	return v.Getattr(nil, node)
+	if mode != old.Mode {
+		return v.Setattr(nil, old.Node, backend.SetAttr{Mode: &mode})
+	}
+	return v.Getattr(nil, old.Node)
 }
 
-func (v *View) writeAll(node backend.NodeID, data []byte) error {
-	for off := uint64(0); off < uint64(len(data)); {
-		w, err := v.Write(nil, node, data[off:], off)
-		if err != nil {
-			return err
+// writeAll writes all of body, size bytes at a time, to an empty file.
+func (v *View) writeAll(node backend.NodeID, body io.Reader, size int) error {
+	buf := make([]byte, size)
+	for off := uint64(0); ; {
+		n, rerr := fill(body, buf)
+		for p := buf[:n]; len(p) > 0; {
+			w, err := v.Write(nil, node, p, off)
+			if err != nil {
+				return err
+			}
+			p, off = p[w.N:], off+uint64(w.N)
 		}
-		off += uint64(w.N)
+		if errors.Is(rerr, io.EOF) {
+			return nil
+		}
+		if rerr != nil {
+			return rerr
+		}
 	}
-	return nil
+}
+
+// fill reads until buf is full. io.EOF, with what was read, is the true end: a
+// body that was cut short has another error, which io.ReadFull would blur.
+func fill(r io.Reader, buf []byte) (int, error) {
+	n := 0
+	for n < len(buf) {
+		got, err := r.Read(buf[n:])
+		n += got
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // Remove removes what a tree path names (not what a symlink there leads to);
@@ -145,6 +260,9 @@ func (v *View) Remove(path string, recursive bool) error {
 		return err
 	}
 	a, err := v.look(func(c *call) error { return c.lookup(dir.Node, name) })
+	if err == nil && strings.HasSuffix(path, "/") && !a.IsDir() {
+		err = backend.NotDir
+	}
 	if err == nil {
 		err = v.removeAll(dir.Node, name, a.Node, a.IsDir(), recursive)
 	}

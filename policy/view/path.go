@@ -21,6 +21,15 @@ type step struct {
 	attr backend.Attr
 }
 
+// Found is what a path led to, and the name it was found by: a file with
+// several names is found by the one that was asked for.
+type Found struct {
+	Attr backend.Attr
+	Dir  backend.NodeID // the directory that has the name; of the view's root itself
+	Name string         // "" for the view's root
+	Path string         // tree path of that name, without symlinks and dots
+}
+
 // walk follows one path through a view, link by link.
 type walk struct {
 	v     *View
@@ -36,9 +45,32 @@ type walk struct {
 // absolute ones must start with /warren/, which is the tree's root. Errors:
 // NotFound, NotDir, Loop, Invalid (no absolute path).
 func (v *View) Resolve(path string) (backend.Attr, error) {
-	a, _, err := v.resolve(path, true)
-	return a, err
+	f, err := v.Find(path, true)
+	return f.Attr, err
 }
+
+// Find is Resolve that also tells by which name; a symlink at the end is
+// followed if follow is set or the path ends with a slash. It has Resolve's
+// errors.
+func (v *View) Find(path string, follow bool) (Found, error) {
+	w := walk{v: v}
+	err := w.restart(path)
+	if err == nil {
+		err = w.run(follow)
+	}
+	if err != nil {
+		return Found{}, pathError("resolve", path, err)
+	}
+	f := Found{Attr: w.here().attr, Dir: v.root, Name: w.here().name, Path: v.rootPath}
+	for i, s := range w.steps[1:] {
+		f.Path = join(f.Path, s.name)
+		f.Dir = w.steps[i].attr.Node
+	}
+	return f, nil
+}
+
+// join adds a name to a tree path.
+func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
 
 // ResolveParent resolves all but the last component, which need not exist.
 // Errors: Resolve's; Invalid where there is no last one to name ("/", "a/..").
@@ -52,28 +84,8 @@ func (v *View) ResolveParent(path string) (dir backend.Attr, name string, err er
 	if err := checkName(name); err != nil {
 		return backend.Attr{}, "", pathError("resolve", path, err)
 	}
-	dir, _, err = v.resolve(path[:cut]+"/", true)
-	if err == nil && !dir.IsDir() {
-		err = pathError("resolve", path, backend.NotDir)
-	}
+	dir, err = v.Resolve(path[:cut] + "/")
 	return dir, name, err
-}
-
-// resolve also gives the path of what was found, without symlinks and dots.
-func (v *View) resolve(path string, follow bool) (backend.Attr, string, error) {
-	w := walk{v: v}
-	err := w.restart(path)
-	if err == nil {
-		err = w.run(follow || strings.HasSuffix(path, "/"))
-	}
-	if err != nil {
-		return backend.Attr{}, "", pathError("resolve", path, err)
-	}
-	at := v.rootPath
-	for _, s := range w.steps[1:] {
-		at = strings.TrimSuffix(at, "/") + "/" + s.name
-	}
-	return w.here().attr, at, nil
 }
 
 // pathError adds the path that was asked for to a plain kind.
@@ -92,7 +104,7 @@ func (w *walk) restart(path string) error {
 	if !strings.HasPrefix(path, "/") || strings.IndexByte(path, 0) >= 0 {
 		return backend.Invalid
 	}
-	todo := parts(path)
+	todo := stepsOf(path)
 	if w.v.rootPath != "/" {
 		for _, name := range parts(w.v.rootPath) {
 			if len(todo) == 0 || todo[0] != name {
@@ -123,12 +135,25 @@ func parts(path string) []string {
 	return out
 }
 
+// stepsOf is parts with one "." at the end of a path that means a directory:
+// "a/", "a/.".
+func stepsOf(path string) []string {
+	out := parts(path)
+	if last := path[strings.LastIndexByte(path, '/')+1:]; last == "" || last == "." {
+		out = append(out, ".")
+	}
+	return out
+}
+
 func (w *walk) run(follow bool) error {
 	for len(w.todo) > 0 {
 		name := w.todo[0]
 		w.todo = w.todo[1:]
 		if !w.here().attr.IsDir() {
 			return backend.NotDir
+		}
+		if name == "." {
+			continue
 		}
 		if name == ".." {
 			if len(w.steps) > 1 {
@@ -161,7 +186,7 @@ func (w *walk) follow(link backend.NodeID) error {
 		return err
 	}
 	if !strings.HasPrefix(target, "/") {
-		w.todo = append(parts(target), w.todo...)
+		w.todo = append(stepsOf(target), w.todo...)
 		return nil
 	}
 	rest, ok := strings.CutPrefix(target, mountpoint)

@@ -90,6 +90,11 @@ func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *
 	}
 	out := &survey{epoch: epoch, attached: attached, edges: map[Edge]bool{}, rights: map[backend.VolumeID]uint64{}}
 	p := v.principal()
+	for t, dir := range tops { // those that are seen whatever is in them
+		if v.rootPath == "/" && v.decide(p, policy.See, policy.Resource{Zone: policy.ZoneRoot, Owner: topNames[t]}).Allow {
+			out.edges[Edge{Parent: v.s.tree.Root(), Name: topNames[t], Node: dir}] = true
+		}
+	}
 	for i := range volumes {
 		info := &volumes[i]
 		if info.Parent == 0 || !v.within(info) || !v.decide(p, policy.See, volumeResource(info.Label)).Allow {

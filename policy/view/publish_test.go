@@ -151,3 +151,55 @@ func TestVolumesTell(t *testing.T) {
 	ada.Node = backend.Node(w.volume(view.KindUser, "ada"), backend.RootIno)
 	w.told("a new volume", map[string]view.Revocation{"web": {Came: []view.Edge{users, ada}}})
 }
+
+// TestVolumesTellWhoSeesThem: a volume that comes into the root volume, and
+// goes, is told to the mounts whose views see it. Nobody else is told that
+// there was anything.
+func TestVolumesTellWhoSeesThem(t *testing.T) {
+	w := newAudience(t, "web", "boss", "gaia", "conc")
+	w.hub.reset()
+	w.facts.Agents["extra"] = policy.Agent{Key: "extra", Role: policy.Soul, Parent: "boss"}
+	w.publish()
+	w.told("an agent without a home", nil)
+	home := w.volume(view.KindHome, "extra")
+	came := view.Revocation{Came: []view.Edge{w.edge("/agents/extra")}}
+	w.told("a home", map[string]view.Revocation{"gaia": came, "boss": came})
+	w.volume(view.KindUser, "eve")
+	toEve := w.edge("/users/eve")
+	w.told("a user", map[string]view.Revocation{"gaia": {Came: []view.Edge{toEve}}})
+	w.ok(w.space.RemoveVolume(t.Context(), view.Label{Kind: view.KindUser, Owner: "eve"}), "remove the user")
+	w.ok(w.space.RemoveVolume(t.Context(), view.Label{Kind: view.KindHome, Owner: "extra"}), "remove the home")
+	gone := view.Revocation{Gone: came.Came}
+	for who, want := range map[string][]view.Revocation{"gaia": {{Gone: []view.Edge{toEve}}, gone}, "boss": {gone}} {
+		got := w.kernels[who].takeRevoked()
+		if len(got) != len(want) {
+			t.Errorf("%s is told %d times, want %d", who, len(got), len(want))
+			continue
+		}
+		for i := range want {
+			if !sameSet(got[i].Gone, want[i].Gone) || len(got[i].Came)+len(got[i].Changed) > 0 {
+				t.Errorf("%s is told %+v, want %+v", who, got[i], want[i])
+			}
+		}
+	}
+	w.told("all gone", nil)
+	_, sets := w.hub.events()
+	for _, set := range sets {
+		for _, c := range set {
+			if c.Node.Volume() == w.tree.Root().Volume() || c.Child == backend.Node(home, backend.RootIno) {
+				t.Errorf("every mount was asked about %+v", c)
+			}
+		}
+	}
+}
+
+// TestLastVolumeOfADirectory: a directory above volumes that a view sees
+// whatever is in it stays when the last of them goes.
+func TestLastVolumeOfADirectory(t *testing.T) {
+	w := newAudience(t, "gaia", "web")
+	users, toAda, toBob := w.edge("/users"), w.edge("/users/ada"), w.edge("/users/bob")
+	w.ok(w.space.RemoveVolume(t.Context(), view.Label{Kind: view.KindUser, Owner: "bob"}), "remove /users/bob")
+	w.told("one of two", map[string]view.Revocation{"gaia": {Gone: []view.Edge{toBob}}})
+	w.ok(w.space.RemoveVolume(t.Context(), view.Label{Kind: view.KindUser, Owner: "ada"}), "remove /users/ada")
+	w.told("the last", map[string]view.Revocation{"gaia": {Gone: []view.Edge{toAda}}, "web": {Gone: []view.Edge{users}}})
+}

@@ -81,14 +81,14 @@ func (s *Space) Open(o Options) (*View, error) {
 		return nil, &backend.Error{Op: "open view", Agent: o.Agent, Kind: backend.NotFound, Err: errors.New("no such agent")}
 	}
 	if o.Root != "" && strings.Trim(o.Root, "/") != "" {
-		a, path, err := v.resolve(o.Root, true)
+		f, err := v.Find(o.Root, true)
 		if err != nil {
 			return nil, err
 		}
-		if !a.IsDir() {
-			return nil, &backend.Error{Op: "open view", Path: path, Kind: backend.NotDir}
+		if !f.Attr.IsDir() {
+			return nil, &backend.Error{Op: "open view", Path: f.Path, Kind: backend.NotDir}
 		}
-		v.root, v.rootPath = a.Node, path
+		v.root, v.rootPath = f.Attr.Node, f.Path
 	}
 	if _, ok := o.Observer.(Revoker); ok {
 		s.mu.Lock()

@@ -53,19 +53,25 @@ func (s *Space) makeVolume(ctx context.Context, spec VolumeSpec) (tree.VolumeInf
 		return info, err
 	}
 	s.attached.Add(1)
-	var pending []Pending
-	err = s.announce(parent.Volume(), changes, &pending)
-	send(pending)
+	err = s.announce(parent.Volume(), changes)
 	s.revoke(before, false) // a directory above it may appear with it
 	return info, err
 }
 
-// announce collects changes that were made without the notifier at hand.
-func (s *Space) announce(vol backend.VolumeID, changes []Change, pending *[]Pending) error {
-	return s.tree.With(vol, func(*tree.Txn) error {
-		s.collect(nil, changes, pending)
+// announce tells the mounts of changes that were made without the notifier at
+// hand. Those of the root volume are not for everybody, not even that there was
+// one: a mount that sees the volume gets to know by its Revoker.
+func (s *Space) announce(vol backend.VolumeID, changes []Change) error {
+	if vol == s.root {
+		return nil
+	}
+	var pending []Pending
+	err := s.tree.With(vol, func(*tree.Txn) error {
+		s.collect(nil, changes, &pending)
 		return nil
 	})
+	send(pending)
+	return err
 }
 
 func send(pending []Pending) {
@@ -152,9 +158,7 @@ func (s *Space) RemoveVolume(ctx context.Context, l Label) error {
 		return &backend.Error{Op: "remove volume", Path: volumePath(l), Kind: backend.KindOf(err), Err: err}
 	}
 	s.attached.Add(1)
-	var pending []Pending
-	err = s.announce(info.Parent.Volume(), changes, &pending)
-	send(pending)
+	err = s.announce(info.Parent.Volume(), changes)
 	s.revoke(before, false)
 	return err
 }

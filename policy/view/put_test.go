@@ -1,0 +1,128 @@
+package view_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// TestPutWritesTheNameThatWasAsked: of a file with several names the one the
+// caller named is replaced, also through a symlink; the others keep the old
+// content. Small, and more than one write.
+func TestPutWritesTheNameThatWasAsked(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	base := "/agents/web/workspace/"
+	w.mkdir(base + "a")
+	w.mkdir(base + "b")
+	for _, size := range []int{3, 2<<20 + 5} {
+		first := w.write(base+"a/first", "old")
+		_, err := w.gaia.Link(nil, first, w.node(base+"b"), "second")
+		w.ok(err, "link")
+		w.symlink(base+"via", "b/second")
+		for i, path := range []string{"b/second", "via"} {
+			text := bytes.Repeat([]byte{byte('a' + i)}, size)
+			f, err := v.Put(base+path, bytes.NewReader(text), 0)
+			if err != nil || f.Path != base+"b/second" || f.Name != "second" || f.Dir != w.node(base+"b") {
+				t.Errorf("%s: %+v, %v", path, f, err)
+			}
+			if got, _, err := v.ReadFile(base+"b/second", -1); err != nil || !bytes.Equal(got, text) {
+				t.Errorf("%s: the name that was asked for has %d bytes, %v", path, len(got), err)
+			}
+			if got, a, err := v.ReadFile(base+"a/first", -1); err != nil || string(got) != "old" || a.Node != first || a.Nlink != 1 {
+				t.Errorf("%s: the other name has %d bytes, %+v, %v", path, len(got), a, err)
+			}
+		}
+		for _, name := range []string{"a/first", "b/second", "via"} {
+			w.ok(w.gaia.Remove(base+name, false), "remove")
+		}
+	}
+}
+
+// TestPutKeeps a file's extended attributes, mode and owner, in a directory the
+// view may write and in place.
+func TestPutKeeps(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	for _, path := range []string{"/agents/web/workspace/f", "/agents/web/session.md"} {
+		if _, err := w.gaia.Resolve(path); err != nil {
+			w.write(path, "old")
+		}
+		node := w.node(path)
+		mode, uid, gid := uint32(0o640), uint32(77), uint32(78)
+		_, err := w.gaia.Setattr(nil, node, backend.SetAttr{Mode: &mode, UID: &uid, GID: &gid})
+		w.ok(err, "chown")
+		w.ok(w.gaia.SetXattr(nil, node, "user.mime", []byte("text/x"), false, false), "setxattr")
+		w.ok(w.gaia.SetXattr(nil, node, "security.capability", []byte("c"), false, false), "setxattr")
+		f, err := v.Put(path, strings.NewReader("new"), 0)
+		if err != nil || f.Attr.Mode != mode || f.Attr.UID != uid || f.Attr.GID != gid {
+			t.Fatalf("%s: %+v, %v", path, f, err)
+		}
+		if value, err := w.gaia.GetXattr(nil, f.Attr.Node, "user.mime"); err != nil || string(value) != "text/x" {
+			t.Errorf("%s: user.mime is %q, %v", path, value, err)
+		}
+		names, err := w.gaia.ListXattr(nil, f.Attr.Node)
+		if f.Attr.Node != node && (err != nil || slices.Contains(names, "security.capability")) {
+			t.Errorf("%s: %v, %v", path, names, err)
+		}
+	}
+}
+
+// TestPutOfABrokenBody changes nothing, and says what broke it.
+func TestPutOfABrokenBody(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	path := "/agents/web/workspace/f"
+	w.write(path, "old")
+	broken := errors.New("broken")
+	for _, before := range []int{0, 10, 3 << 20} {
+		body := iotest.DataErrReader(&prefixed{left: before, then: iotest.ErrReader(broken)})
+		if _, err := v.Put(path, body, 0); !errors.Is(err, broken) {
+			t.Errorf("after %d bytes: %v", before, err)
+		}
+		if text, _, err := v.ReadFile(path, -1); err != nil || string(text) != "old" {
+			t.Errorf("after %d bytes: the file has %d bytes, %v", before, len(text), err)
+		}
+	}
+}
+
+// prefixed is some bytes and then another reader.
+type prefixed struct {
+	left int
+	then interface{ Read([]byte) (int, error) }
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if p.left == 0 {
+		return p.then.Read(b)
+	}
+	n := min(len(b), p.left)
+	p.left -= n
+	return n, nil
+}
+
+// TestSlashAtTheEnd means a directory, as in POSIX.
+func TestSlashAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	base := "/agents/web/workspace/"
+	w.write(base+"f", "x")
+	w.mkdir(base + "d")
+	_, _, err := v.ReadFile(base+"f/", -1)
+	w.kind(err, backend.NotDir, "read")
+	_, err = v.Put(base+"f/", strings.NewReader("y"), 0)
+	w.kind(err, backend.NotDir, "put")
+	_, err = v.Put(base+"new/", strings.NewReader("y"), 0)
+	w.kind(err, backend.IsDir, "put of a new file")
+	w.kind(v.Remove(base+"f/", false), backend.NotDir, "remove")
+	w.kind(v.Remove(base+"f/", true), backend.NotDir, "remove all")
+	w.ok(v.Remove(base+"d/", false), "remove a directory")
+	if _, err := v.Resolve(base + "f"); err != nil {
+		t.Errorf("the file: %v", err)
+	}
+}
