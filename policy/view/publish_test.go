@@ -159,6 +159,7 @@ func TestVolumesTellWhoSeesThem(t *testing.T) {
 	w := newAudience(t, "web", "boss", "gaia", "conc")
 	w.hub.reset()
 	w.facts.Agents["extra"] = policy.Agent{Key: "extra", Role: policy.Soul, Parent: "boss"}
+	w.facts.Users["eve"] = true
 	w.publish()
 	w.told("an agent without a home", nil)
 	home := w.volume(view.KindHome, "extra")
