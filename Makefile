@@ -95,6 +95,11 @@ work: ## real work in real mounts: tar, git, npm, Python, Go, SQLite, rsync, and
 	@scripts/deps test
 	$(GOTEST) -count=1 -v ./scripts/worktest
 
+.PHONY: bench
+bench: ## compare with the native filesystem and installed peers; BENCH='--scale 0.1'
+	@scripts/deps bench
+	scripts/bench/bench $(BENCH)
+
 .PHONY: ci
 ci: lint test ## what .ci/run does
 

@@ -93,6 +93,8 @@ var law = map[string]rule{
 	"scripts/stack":    {why: "drives the program from outside, as a user does"},
 	"scripts/casetest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/worktest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/bench":    {why: "drives programs from outside, ours and others"},
+	"scripts/nullfs":   {why: "the floor that bench compares with: FUSE and nothing of ours"},
 }
 
 // wiring are the files of cmd/warren that may import anything: the daemon
@@ -108,9 +110,9 @@ var wiring = map[string]string{
 // behind one package of ours. Tests are bound too.
 var outside = map[string][]string{
 	"github.com/dgraph-io/badger/":     {"backend/badger"},
-	"github.com/hanwen/go-fuse/":       {"fusefs"},
+	"github.com/hanwen/go-fuse/":       {"fusefs", "scripts/nullfs"},
 	"github.com/cedar-policy/cedar-go": {"policy"},
-	"github.com/spf13/":                {"cmd/warren"},
+	"github.com/spf13/":                {"cmd/warren", "scripts/bench"},
 	"github.com/tidwall/btree":         {"backend/mem", "backend/badger", "backend/writeback"},
 	"github.com/rogpeppe/go-internal/": {"cmd/warren"},
 	"github.com/BurntSushi/toml":       {"workspace", "policy", "cmd/warren"},
