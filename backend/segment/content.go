@@ -14,11 +14,12 @@ import (
 
 // Content is the driver. Open makes one, Bind joins it to a store.
 type Content struct {
-	fs   dirfs.FS
-	opts Options
-	log  *slog.Logger
-	id   [16]byte // of the store; set by Bind
-	kick chan struct{}
+	fs    dirfs.FS
+	opts  Options
+	log   *slog.Logger
+	id    [16]byte      // of the store; set by Bind
+	kick  chan struct{} // wakes the reclaimer
+	dirty chan struct{} // wakes the syncer
 
 	append struct {
 		mu      sync.Mutex // before Content.mu; held while a segment is made
@@ -35,13 +36,19 @@ type Content struct {
 	closed  bool
 	foreign [16]byte // the id in the headers found by Open; zero: no headers
 	ballast bool
-	stats   Stats
+	// unsynced is how many bytes were put since a sync of all began.
+	unsynced int64
+	stats    Stats
 }
 
 var _ backend.Content = (*Content)(nil)
 
 // checkEvery is how many bytes are put between two looks at the free space.
 const checkEvery = 8 << 20
+
+// syncEvery is how many bytes are put before they are synced without being
+// asked, so that no sync takes long.
+const syncEvery = 32 << 20
 
 // Limit is 1 MiB.
 func (c *Content) Limit() int { return limit }
@@ -63,10 +70,17 @@ func (c *Content) Put(tx backend.Tx, id uint64, data []byte) (backend.Ref, error
 	if err := t.unput(id); err != nil {
 		return backend.Ref{}, err
 	}
-	if ref, err = c.write(id, data); err != nil {
+	rides := t.mayRide(len(data))
+	if ref, err = c.write(id, data, !rides); err != nil {
 		return backend.Ref{}, fail("put", backend.Ref{ID: id}, kindOf(err), err)
 	}
-	if err := t.put(ref); err != nil {
+	if rides {
+		err = t.ride(ref, data)
+	}
+	if err == nil {
+		err = t.put(ref)
+	}
+	if err != nil {
 		c.void(ref)
 		return backend.Ref{}, err
 	}
@@ -177,8 +191,9 @@ func scratch(n int64) *[]byte {
 	return b
 }
 
-// write puts a record behind the last one. Error: of the file, or NoSpace.
-func (c *Content) write(id uint64, data []byte) (backend.Ref, error) {
+// write puts a record behind the last one; a loose one has its bytes nowhere
+// else. Error: of the file, or NoSpace.
+func (c *Content) write(id uint64, data []byte, loose bool) (backend.Ref, error) {
 	s, r, err := c.place(id, data)
 	if err != nil {
 		return backend.Ref{}, err
@@ -192,8 +207,16 @@ func (c *Content) write(id uint64, data []byte) (backend.Ref, error) {
 	defer c.mu.Unlock()
 	s.pending = addSpan(s.pending, span{r.at, r.at + r.size})
 	s.written++
+	if loose {
+		s.loose = s.written
+	} else {
+		c.stats.Rides++
+	}
 	c.stats.Puts++
 	c.stats.PutBytes += uint64(len(data))
+	if c.unsynced += r.size; c.unsynced >= syncEvery {
+		wake(c.dirty)
+	}
 	return r.ref(s.number), nil
 }
 

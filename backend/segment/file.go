@@ -25,6 +25,7 @@ type segFile struct {
 	pending  []span // written and not proven to be on disk
 	inflight []span // pending ones that a running sync is about
 	written  uint64 // grows with each completed write
+	loose    uint64 // the value of written after the last write whose bytes do not ride
 	synced   uint64 // the value of written that is on disk
 	syncing  chan struct{}
 	unproven error // why pending ones must be written again before a sync proves anything

@@ -13,6 +13,7 @@ const (
 	subStore  = 0 // s 0: the store's id
 	subCounts = 1 // s 1 <segment>: counts
 	subFreed  = 2 // s 2 <segment><offset>: a freed record
+	subRide   = 3 // s 3 <segment><offset>: content that rides, in the log alone
 )
 
 func storeKey() []byte { return []byte{family, subStore} }
@@ -23,6 +24,25 @@ func countsKey(segment uint64) []byte {
 
 func freedKey(segment, offset uint64) []byte {
 	return binary.BigEndian.AppendUint64(freedPrefix(segment), offset)
+}
+
+func rideKey(segment, offset uint64) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{family, subRide}, segment)
+	return binary.BigEndian.AppendUint64(b, offset)
+}
+
+// decodeRide reads what rides: where its record belongs, and the content.
+func decodeRide(key, value []byte) (segment uint64, at int64, id uint64, data []byte, err error) {
+	r := reader{b: value}
+	id = r.u(1<<64 - 1)
+	if len(key) != 18 || key[0] != family || key[1] != subRide || r.bad || len(r.b) == 0 || len(r.b) > limit {
+		return 0, 0, 0, nil, errValue
+	}
+	at = int64(binary.BigEndian.Uint64(key[10:]))
+	if at < fileHead || at%align != 0 {
+		return 0, 0, 0, nil, errValue
+	}
+	return binary.BigEndian.Uint64(key[2:]), at, id, r.b, nil
 }
 
 func freedPrefix(segment uint64) []byte {

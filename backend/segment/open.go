@@ -35,9 +35,13 @@ type Options struct {
 	// ReclaimEvery is the least time between two passes of the reclaimer.
 	// 0: 1 s; negative: only Store.Reclaim.
 	ReclaimEvery time.Duration
+	// Logged tells that the Content is bound to a store with a log, which was
+	// given it as its writeback.Options.Bulk: that store syncs the segments
+	// itself, lets small content ride, and looks at Updates again in its recovery.
+	Logged bool
 	// Settled returns when the Updates up to lsn are durable and no recovery
-	// will look at their bytes again (Content.Verify). nil: WaitDurable of the
-	// bound store, which is enough where no log is replayed.
+	// will look at their bytes again (Content.Verify). nil: WaitCommitted of the
+	// bound store if that is Logged, else its WaitDurable.
 	Settled func(ctx context.Context, lsn backend.LSN) error
 	Log     *slog.Logger // nil: none
 }
@@ -88,7 +92,7 @@ func Open(o Options) (*Content, error) {
 		}
 		o.FS = fs
 	}
-	c := &Content{fs: o.FS, opts: o, log: o.Log, segs: map[uint64]*segFile{}, kick: make(chan struct{}, 1)}
+	c := &Content{fs: o.FS, opts: o, log: o.Log, segs: map[uint64]*segFile{}, kick: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
 	c.append.next = 1
 	names, err := c.fs.List()
 	if err != nil {
@@ -243,9 +247,12 @@ func (c *Content) Bind(ctx context.Context, store backend.Store) (*Store, error)
 	if err := c.recoverSegments(all); err != nil {
 		return nil, err
 	}
-	s := &Store{c: c, below: store, done: make(chan struct{}), turn: make(chan struct{}, 1)}
+	s := &Store{c: c, below: store, done: make(chan struct{}, 2), turn: make(chan struct{}, 1)}
 	if c.opts.Settled == nil {
 		c.opts.Settled = store.WaitDurable
+		if l, ok := store.(logged); ok && c.opts.Logged {
+			c.opts.Settled = l.WaitCommitted
+		}
 	}
 	run, quit := context.WithCancel(context.Background())
 	s.quit = quit
@@ -256,7 +263,13 @@ func (c *Content) Bind(ctx context.Context, store backend.Store) (*Store, error)
 		c.log.Warn("no ballast", "err", err)
 	}
 	go s.reclaimer(run)
+	go s.syncer(run)
 	return s, nil
+}
+
+// logged is a store whose recovery looks at Updates until they are committed.
+type logged interface {
+	WaitCommitted(ctx context.Context, lsn backend.LSN) error
 }
 
 // identify compares the store's id with the segments', or gives a new store one.

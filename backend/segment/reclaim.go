@@ -39,7 +39,7 @@ type work struct {
 
 // reclaimer runs passes until ctx ends.
 func (s *Store) reclaimer(ctx context.Context) {
-	defer close(s.done)
+	defer func() { s.done <- struct{}{} }()
 	if s.c.opts.ReclaimEvery < 0 {
 		return
 	}

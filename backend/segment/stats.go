@@ -15,6 +15,7 @@ type Stats struct {
 	Ballast      bool   // it is there
 	Puts         uint64 // records
 	PutBytes     uint64 // of content
+	Rides        uint64 // records whose bytes are in the log, too
 	Syncs        uint64 // of segments
 	SyncFailures uint64
 	Unlinked     uint64 // empty segments

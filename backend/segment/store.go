@@ -18,7 +18,7 @@ type Store struct {
 	txs   grace
 
 	quit context.CancelFunc // of the reclaimer
-	done chan struct{}      // the reclaimer has ended
+	done chan struct{}      // gets a token when the reclaimer ends, and the syncer
 	turn chan struct{}      // holds a token while a pass of the reclaimer runs
 }
 
@@ -64,8 +64,12 @@ func (s *Store) update(ctx context.Context, o backend.Origin, fn func(backend.Tx
 	return s.below.Update(ctx, fn)
 }
 
-// WaitDurable syncs the segments, then the store below.
+// WaitDurable syncs the segments, then the store below; one that is Logged sees
+// to the segments itself.
 func (s *Store) WaitDurable(ctx context.Context, lsn backend.LSN) error {
+	if s.c.opts.Logged {
+		return s.below.WaitDurable(ctx, lsn)
+	}
 	if err := s.c.Sync(ctx); err != nil {
 		return err
 	}
@@ -76,6 +80,7 @@ func (s *Store) WaitDurable(ctx context.Context, lsn backend.LSN) error {
 // and the Content.
 func (s *Store) Close() error {
 	s.quit()
+	<-s.done
 	<-s.done
 	err := s.c.Sync(context.Background())
 	return errors.Join(err, s.below.Close(), s.c.Close())
@@ -89,6 +94,7 @@ type boundTx struct {
 	readonly bool
 	counts   map[uint64]*counts // as this run changed them
 	puts     []backend.Ref      // of this run, void ones excepted
+	ridden   int                // bytes of content that ride
 }
 
 // load gives the counts of a segment. Their puts are those of this run.
@@ -204,8 +210,13 @@ func (c *Content) marked(segment uint64) {
 	if s != nil {
 		s.frees.Add(1)
 	}
+	wake(c.kick)
+}
+
+// wake makes a waiting goroutine look again.
+func wake(ch chan<- struct{}) {
 	select {
-	case c.kick <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }

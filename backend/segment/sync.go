@@ -18,6 +18,17 @@ import (
 // fails too, or a record cannot be read back; then the next call tries again.
 // Interrupted.
 func (c *Content) Sync(ctx context.Context) error {
+	return c.sync(ctx, func(s *segFile) uint64 { return s.written })
+}
+
+// SyncLoose is Sync of all but what rides in the log of the store below: it is
+// what comes before the sync of that log. Errors as Sync.
+func (c *Content) SyncLoose(ctx context.Context) error {
+	return c.sync(ctx, func(s *segFile) uint64 { return s.loose })
+}
+
+// sync makes of each segment the writes up to the number that it is given durable.
+func (c *Content) sync(ctx context.Context, upTo func(*segFile) uint64) error {
 	type due struct {
 		s  *segFile
 		to uint64
@@ -25,8 +36,9 @@ func (c *Content) Sync(ctx context.Context) error {
 	var dirty []due
 	c.mu.Lock()
 	for _, s := range c.segs {
-		if s.synced < s.written {
-			dirty = append(dirty, due{s, s.written})
+		if to := upTo(s); s.synced < to {
+			dirty = append(dirty, due{s, to})
+			c.unsynced = 0
 		}
 	}
 	c.mu.Unlock()
@@ -186,6 +198,7 @@ func (c *Content) verify(ref backend.Ref) error {
 	defer c.mu.Unlock()
 	s.pending = addSpan(s.pending, span{r.at, r.at + r.size})
 	s.written++
+	s.loose = s.written
 	s.unproven = errReplayed
 	return nil
 }

@@ -1,0 +1,82 @@
+package segment
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
+)
+
+const (
+	// rideLimit is the longest content that rides in the log, in bytes. A sync
+	// costs a third of a millisecond, which is worth writing a good many bytes
+	// twice; those that nobody asks to sync should be few (docs/performance.md).
+	rideLimit = 32 << 10
+	// rideBudget bounds what rides in one Update.
+	rideBudget = 2 * rideLimit
+)
+
+// rider is a transaction of a store with a log: Ride puts key and value into the
+// Update's log record and nowhere else.
+type rider interface {
+	Ride(key, value []byte) error
+}
+
+// mayRide tells whether n more bytes of content may ride.
+func (t *boundTx) mayRide(n int) bool {
+	if !t.c.opts.Logged || n > rideLimit || t.ridden+n > rideBudget {
+		return false
+	}
+	_, ok := t.Tx.(rider)
+	return ok
+}
+
+// ride puts ref's content into the log record.
+func (t *boundTx) ride(ref backend.Ref, data []byte) error {
+	value := make([]byte, 0, binary.MaxVarintLen64+len(data))
+	value = append(binary.AppendUvarint(value, ref.ID), data...)
+	if err := t.Tx.(rider).Ride(rideKey(ref.Segment, ref.Offset), value); err != nil {
+		return err
+	}
+	t.ridden += len(data)
+	return nil
+}
+
+// Restore is for the replay of a log: it takes care that the record is there
+// whose content rode under key. Errors: IO, NoSpace.
+func (c *Content) Restore(key, value []byte) error {
+	segment, at, id, data, err := decodeRide(key, value)
+	if err != nil {
+		return err
+	}
+	want := dataRecord(id, at, data)
+	ref := want.ref(segment)
+	s, f, err := c.acquire(segment)
+	if err != nil {
+		return fail("restore", ref, backend.IO, err)
+	}
+	defer c.release(s)
+	if r, err := readRecord(s, f, ref); err == nil && checkRecord(f, r) == nil {
+		return nil
+	}
+	if err := writeRecord(s, f, want, data); err != nil {
+		return fail("restore", ref, backend.KindOf(dirfs.Error("", "", err)), err)
+	}
+	return nil
+}
+
+// syncer makes bytes durable before there are too many of them, until ctx ends.
+func (s *Store) syncer(ctx context.Context) {
+	defer func() { s.done <- struct{}{} }()
+	for {
+		select {
+		case <-s.c.dirty:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.c.Sync(ctx); err != nil && ctx.Err() == nil {
+			s.c.log.Warn("segments could not be synced ahead of need", "err", err)
+		}
+	}
+}
