@@ -22,12 +22,16 @@ type Principal struct {
 	agent  Agent
 	slices [numActions]rules
 
-	seed  maphash.Seed
-	cache [cacheSlots]atomic.Pointer[remembered]
+	seed   maphash.Seed
+	asked  memory // what Decide was asked
+	listed memory // what DecideListed was
 }
 
-// cacheSlots bounds what one principal remembers: 8 bytes a slot and some 80 a
-// resource met. Two resources of one slot take turns.
+// memory is decisions by resource. Two resources of one slot take turns.
+type memory [cacheSlots]atomic.Pointer[remembered]
+
+// cacheSlots bounds what one memory remembers: 8 bytes a slot and some 80 a
+// resource met.
 const cacheSlots = 1 << 10
 
 // remembered is the decisions about one resource. A word is 0 (not asked yet)
@@ -82,30 +86,61 @@ func (p *Principal) HasExceptions() bool { return len(p.snap.names.exceptions) >
 // Decide tells whether p may do a at r. What was decided before in this epoch
 // is remembered; an answer never comes from an older epoch. Errors of any kind
 // deny.
+//
+// That something may not be seen is not remembered: what is hidden and what does
+// not exist cost the same every time, whoever asked before.
 func (e *Engine) Decide(p *Principal, a Action, r Resource) Decision {
-	if p == nil || a >= numActions {
+	if p = e.newest(p); p == nil || a >= numActions {
 		return Decision{}
 	}
-	if cur := e.cur.Load(); p.snap != cur {
-		var known bool
-		if p, known = cur.principal(p.id); !known {
-			return Decision{}
-		}
+	return e.decide(p, &p.asked, a, r)
+}
+
+// DecideListed is Decide for whoever goes through all there is, to find what p
+// sees. It remembers everything, in a memory of its own, and so leaves no trace
+// of what exists in Decide's.
+func (e *Engine) DecideListed(p *Principal, a Action, r Resource) Decision {
+	if p = e.newest(p); p == nil || a >= numActions {
+		return Decision{}
 	}
-	slot := &p.cache[p.slot(r)]
+	return e.decide(p, &p.listed, a, r)
+}
+
+// newest gives p in the epoch in force; nil when its agent is gone.
+func (e *Engine) newest(p *Principal) *Principal {
+	if p == nil {
+		return nil
+	}
+	if cur := e.cur.Load(); p.snap != cur {
+		p, _ = cur.principal(p.id)
+	}
+	return p
+}
+
+func (e *Engine) decide(p *Principal, in *memory, a Action, r Resource) Decision {
+	slot := &in[p.slot(r)]
 	m := slot.Load()
-	if m != nil && m.resource == r {
+	known := m != nil && m.resource == r
+	if known {
 		if w := m.words[a].Load(); w != 0 {
 			return p.snap.unpack(w)
 		}
-	} else {
+	}
+	e.evaluations.Add(1)
+	w := p.evaluate(a, r)
+	if w&1 == 0 && a == See && r.Zone != ZoneRoot && in == &p.asked {
+		return p.snap.unpack(w)
+	}
+	if !known {
 		m = &remembered{resource: r}
 		slot.Store(m)
 	}
-	w := p.evaluate(a, r)
 	m.words[a].Store(w)
 	return p.snap.unpack(w)
 }
+
+// Evaluations counts the decisions that were not remembered, of all agents.
+func (e *Engine) Evaluations() uint64 { return e.evaluations.Load() }
 
 func (p *Principal) slot(r Resource) uint64 {
 	h := maphash.String(p.seed, r.Owner) ^ uint64(r.Zone)*0x9e3779b97f4a7c15 ^ uint64(r.Grants)*0xff51afd7ed558ccd
@@ -126,9 +161,7 @@ func (s *snapshot) unpack(w uint32) Decision {
 // evaluate asks Cedar and packs the answer.
 func (p *Principal) evaluate(a Action, r Resource) uint32 {
 	const noRule = 1 << 1
-	place, err := p.snap.world.place(r)
-	ask := getter{w: p.snap.world, place: place}
-	answer, diag := cedar.Authorize(p.slices[a], &ask, p.snap.world.request(p.id.agent, p.id.mount, a))
+	answer, diag, err := p.ask(a, r)
 	word := func(id cedar.PolicyID, allow uint32) uint32 {
 		return uint32(p.snap.rules.index[RuleID(id)]+2)<<1 | allow
 	}
@@ -143,4 +176,13 @@ func (p *Principal) evaluate(a Action, r Resource) uint32 {
 		return word(diag.Reasons[0].PolicyID, 1)
 	}
 	return word(diag.Reasons[0].PolicyID, 0)
+}
+
+// ask puts the question to Cedar, also when r is the place of nobody: that is
+// an error all the same, which denies.
+func (p *Principal) ask(a Action, r Resource) (cedar.Decision, cedar.Diagnostic, error) {
+	w := p.snap.world
+	place, err := w.place(r)
+	answer, diag := cedar.Authorize(p.slices[a], w.getter(place, r), w.request(p.id.agent, p.id.mount, a))
+	return answer, diag, err
 }

@@ -22,6 +22,9 @@
 //
 //   - Any evaluation error denies. Cedar itself skips a policy that fails, also
 //     a forbid; Decide does not.
+//   - What is hidden and what does not exist cost the same: both are evaluated,
+//     an unknown owner with a stand-in for it, and neither is remembered. Whoever
+//     goes through all there is asks [Engine.DecideListed].
 //   - The absence of a permit denies; a forbid wins over every permit.
 //   - Names are compared in lower case; a policy never sees a path.
 //   - A Principal that outlived its epoch is resolved again by Decide, so an

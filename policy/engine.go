@@ -18,6 +18,8 @@ type Engine struct {
 
 	swap sync.Mutex // one Swap at a time
 	cur  atomic.Pointer[snapshot]
+
+	evaluations atomic.Uint64
 }
 
 // snapshot is everything one epoch decides with. It never changes, but for

@@ -28,6 +28,19 @@ type world struct {
 	contexts [numAccess]types.Record
 }
 
+// strangers stand in for owners that do not exist, so that rules are evaluated
+// on them as on those that do and are hidden.
+var strangers = map[types.EntityType]types.Entity{
+	typeUser:    {},
+	typeAgent:   {Attributes: types.NewRecord(types.RecordMap{"role": types.String(Soul), "access": types.String(ReadWrite.String()), "user": uid(typeUser, "")})},
+	typeProject: {Attributes: types.NewRecord(types.RecordMap{"members": types.NewSet(), "users": types.NewSet()})},
+}
+
+// unknownOwner is the error for a place whose owner the facts do not know.
+type unknownOwner struct{ attr, owner string }
+
+func (u *unknownOwner) Error() string { return fmt.Sprintf("unknown %s %q", u.attr, u.owner) }
+
 func newWorld(f *Facts) *world {
 	w := &world{entities: types.EntityMap{}, above: map[string]types.EntityUIDSet{}}
 	put := func(e types.Entity) { w.entities[e.UID] = e }
@@ -98,7 +111,7 @@ func (w *world) place(r Resource) (types.Entity, error) {
 		m[attr] = owner
 		e.Parents = types.NewEntityUIDSet(owner)
 		if _, known := w.entities[owner]; !known && t != typeDevice {
-			return fmt.Errorf("unknown %s %q", attr, r.Owner)
+			return &unknownOwner{string(attr), r.Owner}
 		}
 		return nil
 	}
@@ -126,20 +139,29 @@ func (w *world) place(r Resource) (types.Entity, error) {
 	return e, err
 }
 
-// getter answers cedar for one request.
+// getter answers cedar for one request about the place of owner.
 type getter struct {
 	w     *world
 	place types.Entity
+	owner string
 }
 
 var _ types.EntityGetter = (*getter)(nil)
 
-// Get finds an entity of the snapshot, or the request's place.
+func (w *world) getter(place types.Entity, r Resource) *getter { return &getter{w, place, r.Owner} }
+
+// Get finds an entity of the snapshot, the request's place, or who stands in
+// for its owner.
 func (g *getter) Get(id types.EntityUID) (types.Entity, bool) {
 	if id == placeUID {
 		return g.place, true
 	}
 	e, ok := g.w.entities[id]
+	if !ok && string(id.ID) == g.owner {
+		if e, ok = strangers[id.Type]; ok {
+			e.UID = id
+		}
+	}
 	return e, ok
 }
 

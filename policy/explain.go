@@ -43,7 +43,7 @@ func (e *Engine) Explain(p *Principal, a Action, r Resource) Explanation {
 	if err != nil {
 		return Explanation{Errors: []RuleError{{Text: err.Error()}}}
 	}
-	answer, diag := cedar.Authorize(p.slices[a], &getter{s.world, place}, s.world.request(p.id.agent, p.id.mount, a))
+	answer, diag := cedar.Authorize(p.slices[a], s.world.getter(place, r), s.world.request(p.id.agent, p.id.mount, a))
 	x := Explanation{Allow: answer == cedar.Allow && len(diag.Errors) == 0}
 	for _, d := range diag.Reasons { // in the order of the slice: by file and line
 		x.Rules = append(x.Rules, s.rules.ref(RuleID(d.PolicyID)))
@@ -160,7 +160,7 @@ func (s *snapshot) applies(r *rule, words []string) (bool, error) {
 	if r.agent != "" && r.agent != words[0] || r.actions&(1<<action) == 0 {
 		return false, nil
 	}
-	_, diag := cedar.Authorize(rules{r}, &getter{s.world, e}, s.world.request(words[0], mount, action))
+	_, diag := cedar.Authorize(rules{r}, s.world.getter(e, place), s.world.request(words[0], mount, action))
 	if len(diag.Errors) > 0 {
 		return false, fmt.Errorf("%s", diag.Errors[0].Message)
 	}

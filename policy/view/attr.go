@@ -132,7 +132,7 @@ func (c *call) list(ino backend.Ino) ([]Dirent, error) {
 	}
 	seen := all[:0]
 	for _, e := range all {
-		if c.nameSeen(&dir, e.Name) {
+		if dir.top > 0 && c.v.lists(c.p, topChild(dir.top-1, e.Name)) || dir.top == 0 && c.nameSeen(&dir, e.Name) {
 			seen = append(seen, e)
 		}
 	}

@@ -2,7 +2,6 @@ package view
 
 import (
 	"github.com/warrenfs/warren/backend"
-	"github.com/warrenfs/warren/policy"
 )
 
 // departures are nodes that a rename or an unlink takes out of the part of the
@@ -68,7 +67,7 @@ func (s *Space) shifted(vol backend.VolumeID) {
 	s.mu.Lock()
 	var views []*View
 	for v := range s.views {
-		if v.within(&info) && v.decide(v.principal(), policy.See, volumeResource(info.Label)).Allow {
+		if v.within(&info) && v.lists(v.principal(), volumeResource(info.Label)) {
 			views = append(views, v)
 		}
 	}

@@ -97,7 +97,7 @@ func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *
 	}
 	for i := range volumes {
 		info := &volumes[i]
-		if info.Parent == 0 || !v.within(info) || !v.decide(p, policy.See, volumeResource(info.Label)).Allow {
+		if info.Parent == 0 || !v.within(info) || !v.lists(p, volumeResource(info.Label)) {
 			continue
 		}
 		out.rights[info.ID] = v.rights(p, info.Label)

@@ -66,7 +66,7 @@ func (c *call) topSeen(i int, dir backend.Ino) bool {
 		return false
 	}
 	for _, e := range list {
-		if c.v.decide(c.p, policy.See, topChild(i, e.Name)).Allow {
+		if c.v.lists(c.p, topChild(i, e.Name)) {
 			m.seen = true
 			break
 		}

@@ -86,3 +86,9 @@ func (v *View) principal() *policy.Principal {
 func (v *View) decide(p *policy.Principal, a policy.Action, r policy.Resource) policy.Decision {
 	return v.s.engine.Decide(p, a, r)
 }
+
+// lists is decide about seeing one of all that there is: it leaves no trace of
+// what exists where names that are asked for are decided about.
+func (v *View) lists(p *policy.Principal, r policy.Resource) bool {
+	return v.s.engine.DecideListed(p, policy.See, r).Allow
+}
