@@ -17,7 +17,10 @@
 //
 // A Put's bytes are on disk when a Sync that began after it has returned; who
 // makes an Update durable calls Sync first, and calls it before the driver
-// commits the Update too. So a durable Ref has its bytes. A Get never gives
+// commits the Update too. So a durable Ref has its bytes. Over a log
+// ([Options].Logged) small content rides in the log record as well: then the
+// log's sync needs SyncLoose only, which leaves such content out, and a recovery
+// calls Restore before Verify. So a small durable write costs one sync. A Get never gives
 // wrong bytes: what is missing, damaged or given back is IO, with the segment
 // and the offset in the error. Damage of one segment touches no other.
 //
@@ -79,4 +82,5 @@
 //     nothing that is named.
 //  10. s 2 <segment><offset>: a record that was freed and whose space was not yet
 //     given back. Value: the length of its content.
+//  11. s 3 <segment><offset>, in a log alone: content that rides. Value: id; content.
 package segment

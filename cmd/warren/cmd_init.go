@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,15 +14,17 @@ import (
 )
 
 type initOptions struct {
-	Store string
-	User  string
-	Soul  string
-	Gaia  string
+	Store   string
+	Content string
+	User    string
+	Soul    string
+	Gaia    string
 }
 
 // AddFlags adds the flags of init.
 func (o *initOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Store, "store", "", "`DIR` of the store (WARREN_STORE; default $XDG_STATE_HOME/warren, for root /var/lib/warren)")
+	f.StringVar(&o.Content, "content", "", "driver of bulk content of a new store, `segment|badger`: append-only files (the default), or values in Badger")
 	f.StringVar(&o.User, "user", "", "also add a user with this `ID`")
 	f.StringVar(&o.Soul, "soul", "", "also add a soul with this `KEY`, the user's if there is one")
 	f.StringVar(&o.Gaia, "gaia", "gaia", "`KEY` of the orchestrator to add; empty adds none")
@@ -38,6 +41,14 @@ has the store open, the daemon is asked to add them.`
 	return c
 }
 
+// checkContent refuses a driver of content that there is not.
+func checkContent(name string) error {
+	if name != "" && !slices.Contains(contents, name) {
+		return usagef("--content %q is not segment or badger", name)
+	}
+	return nil
+}
+
 // initDone is what init answers.
 type initDone struct {
 	Store string   `json:"store"`
@@ -51,11 +62,14 @@ type adder interface {
 }
 
 func runInitStore(ctx context.Context, a *app, o *initOptions) error {
+	if err := checkContent(o.Content); err != nil {
+		return err
+	}
 	dir, err := a.storeDir(o.Store)
 	if err != nil {
 		return err
 	}
-	add, done, err := initAdder(ctx, a, dir)
+	add, done, err := initAdder(ctx, a, dir, o.Content)
 	if err != nil {
 		return err
 	}
@@ -76,12 +90,15 @@ func runInitStore(ctx context.Context, a *app, o *initOptions) error {
 }
 
 // initAdder opens the store, or finds the daemon that has it open.
-func initAdder(ctx context.Context, a *app, dir string) (adder, func() error, error) {
+func initAdder(ctx context.Context, a *app, dir, content string) (adder, func() error, error) {
 	c := a.client()
 	if s, err := c.Status(ctx); err == nil && sameDir(s.Store, dir) {
+		if content != "" && content != s.Content {
+			return nil, nil, control.Errorf(control.KindConflict, "the store %s was made with %s content, and that stays", dir, s.Content)
+		}
 		return c, func() error { return nil }, nil
 	}
-	return openOffline(ctx, dir, a.stderr)
+	return openOffline(ctx, dir, content, a.stderr)
 }
 
 func sameDir(a, b string) bool {

@@ -15,6 +15,7 @@ import (
 
 type serveOptions struct {
 	Store   string
+	Content string
 	Level   string
 	Memory  int64
 	ReadyFD int
@@ -26,6 +27,7 @@ const defaultMemory = 256
 // AddFlags adds the flags of serve.
 func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Store, "store", "", "`DIR` of the store (WARREN_STORE; default $XDG_STATE_HOME/warren, for root /var/lib/warren)")
+	f.StringVar(&o.Content, "content", "", "refuse a store that was not made with this driver of content, `segment|badger` (warren init chooses it)")
 	f.StringVar(&o.Level, "log-level", "info", "what to log: `debug|info|warn|error`")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
 	f.IntVar(&o.ReadyFD, "ready-fd", -1, "write a line to descriptor `N` and close it when requests are answered")
@@ -53,6 +55,9 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 		}
 		debug.SetMemoryLimit(o.Memory << 20)
 	}
+	if err := checkContent(o.Content); err != nil {
+		return err
+	}
 	dir, err := a.storeDir(o.Store)
 	if err != nil {
 		return err
@@ -62,7 +67,7 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 		return err
 	}
 	unix.Umask(0o022)
-	d, err := newDaemon(ctx, dir, socket, log)
+	d, err := newDaemon(ctx, dir, o.Content, socket, log)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func offlineLog(w io.Writer) *slog.Logger {
 
 // checkOffline is fsck of a store that no daemon has open.
 func checkOffline(ctx context.Context, dir string, warnings io.Writer) (control.Check, error) {
-	s, err := openStore(ctx, dir, false, offlineLog(warnings))
+	s, err := openStore(ctx, dir, newStore{}, offlineLog(warnings))
 	if err != nil {
 		return control.Check{}, err
 	}
@@ -30,10 +30,10 @@ func checkOffline(ctx context.Context, dir string, warnings io.Writer) (control.
 }
 
 // openOffline opens the registry of a store that no daemon has open, or makes
-// the store. The function lets go of it.
-func openOffline(ctx context.Context, dir string, warnings io.Writer) (adder, func() error, error) {
+// the store, with the named driver of content. The function lets go of it.
+func openOffline(ctx context.Context, dir, content string, warnings io.Writer) (adder, func() error, error) {
 	log := offlineLog(warnings)
-	s, err := openStore(ctx, dir, true, log)
+	s, err := openStore(ctx, dir, newStore{Make: true, Content: content}, log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,11 +49,12 @@ func openSpace(ctx context.Context, s *store, log *slog.Logger, notify func(*vie
 	return space, registry, nil
 }
 
-// newDaemon opens everything; serve lets it answer. The socket is the last
+// newDaemon opens everything, and refuses a store made with other content than
+// is asked for, if any is; serve lets it answer. The socket is the last
 // thing made, so whoever can connect gets answers.
-func newDaemon(ctx context.Context, dir, socket string, log *slog.Logger) (_ *daemon, err error) {
+func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logger) (_ *daemon, err error) {
 	d := &daemon{log: log, started: time.Now().UTC(), socket: socket}
-	if d.store, err = openStore(ctx, dir, false, log); err != nil {
+	if d.store, err = openStore(ctx, dir, newStore{Content: content}, log); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -13,7 +13,7 @@ import (
 func TestAStoreThatDoesNotCloseDoesNotHoldTheDaemon(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	log := slog.New(slog.DiscardHandler)
-	s, err := openStore(t.Context(), dir, true, log)
+	s, err := openStore(t.Context(), dir, newStore{Make: true}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestAStoreThatDoesNotCloseDoesNotHoldTheDaemon(t *testing.T) {
 	}
 	// This one does close, behind it.
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if s, err = openStore(t.Context(), dir, false, log); err == nil {
+		if s, err = openStore(t.Context(), dir, newStore{}, log); err == nil {
 			break
 		}
 		if time.Since(start) > 30*time.Second {

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/backend/segment"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/backend/writeback"
 	"github.com/warrenfs/warren/control"
@@ -28,7 +30,17 @@ const (
 	lockFile   = "lock"
 	badgerDir  = "badger"
 	logDir     = "log"
+	segmentDir = "segments"
 )
+
+// The drivers of bulk content.
+const (
+	contentSegment = "segment"
+	contentBadger  = "badger"
+)
+
+// contents are the drivers that a store may be made with, the default first.
+var contents = []string{contentSegment, contentBadger}
 
 // storeInfo is what the file `format` says.
 type storeInfo struct {
@@ -41,15 +53,22 @@ type store struct {
 	dir  string
 	info storeInfo
 	lock *os.File
-	kv   *writeback.Store
+	kv   backend.Logged
 	tree *tree.Tree
 }
 
-// openStore takes a store's lock and opens it. With create, a directory that is
+// newStore says what openStore may make. The zero value: nothing.
+type newStore struct {
+	Make    bool
+	Content string // driver of bulk content of a store that is made; empty: segment
+}
+
+// openStore takes a store's lock and opens it. With create.Make, a directory that is
 // missing or empty becomes a new store. Kinds: NotFound (no store there),
-// Conflict (another process has it), Invalid (another format).
-func openStore(ctx context.Context, dir string, create bool, log *slog.Logger) (*store, error) {
-	if create {
+// Conflict (another process has it, or it was made with other content than is
+// asked for), Invalid (another format).
+func openStore(ctx context.Context, dir string, create newStore, log *slog.Logger) (*store, error) {
+	if create.Make {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, localError(err)
 		}
@@ -112,7 +131,7 @@ func noStore(dir string) error {
 	return control.Errorf(control.KindNotFound, "no store at %s; make one with `warren init --store %s`", dir, dir)
 }
 
-func (s *store) open(ctx context.Context, create bool, log *slog.Logger) error {
+func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) error {
 	if err := s.readFormat(create); err != nil {
 		return err
 	}
@@ -120,26 +139,64 @@ func (s *store) open(ctx context.Context, create bool, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("open the store %s: %w", s.dir, err)
 	}
-	s.kv, err = writeback.Open(ctx, writeback.Options{Driver: kv, Dir: filepath.Join(s.dir, logDir), Log: log.With("part", "log")})
+	content, err := s.openContent(ctx, kv, log)
 	if err != nil {
-		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), kv.Close())
+		return fmt.Errorf("open the store %s: %w", s.dir, err)
 	}
-	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: badger.Content{}, Log: log.With("part", "tree"), FreeBytes: s.disk})
+	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: content, Log: log.With("part", "tree"), FreeBytes: s.disk})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
 	}
 	return nil
 }
 
+// openContent opens the log over kv and the content that goes with it, and sets
+// s.kv. After an error kv is closed.
+func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Logger) (backend.Content, error) {
+	o := writeback.Options{Driver: kv, Dir: filepath.Join(s.dir, logDir), Log: log.With("part", "log")}
+	if s.info.Content == contentBadger {
+		wb, err := writeback.Open(ctx, o)
+		if err != nil {
+			return nil, errors.Join(err, kv.Close())
+		}
+		s.kv = wb
+		return badger.Content{}, nil
+	}
+	_, total := s.disk()
+	c, err := segment.Open(segment.Options{Dir: filepath.Join(s.dir, segmentDir), Log: log.With("part", "segments"), Logged: true,
+		Reserve: min(maxReserve, int64(total/16)), Ballast: min(maxBallast, int64(total/32))})
+	if err != nil {
+		return nil, errors.Join(err, kv.Close())
+	}
+	o.Bulk = c
+	wb, err := writeback.Open(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, c.Close(), kv.Close())
+	}
+	bound, err := c.Bind(ctx, wb)
+	if err != nil {
+		return nil, errors.Join(err, wb.Close(), c.Close())
+	}
+	s.kv = bound
+	return c, nil
+}
+
+// Bytes that stay free of bulk content, and that are kept to be given up on a
+// full disk; less on a small disk.
+const (
+	maxReserve = 256 << 20
+	maxBallast = 64 << 20
+)
+
 // readFormat checks what the directory is, or makes it a store.
-func (s *store) readFormat(create bool) error {
+func (s *store) readFormat(create newStore) error {
 	path := filepath.Join(s.dir, formatFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		if !create {
+		if !create.Make {
 			return errors.Join(noStore(s.dir), os.Remove(filepath.Join(s.dir, lockFile)))
 		}
-		return s.writeFormat(path)
+		return s.writeFormat(path, create)
 	}
 	if err != nil {
 		return localError(err)
@@ -159,14 +216,17 @@ func (s *store) readFormat(create bool) error {
 	if err := d.Decode(&s.info); err != nil {
 		return control.Errorf(control.KindInvalid, "%s is damaged: %v", path, err)
 	}
-	if s.info.Content != "badger" {
+	switch {
+	case !slices.Contains(contents, s.info.Content):
 		return control.Errorf(control.KindInvalid, "the store %s keeps content by %q, which this warren does not know", s.dir, s.info.Content)
+	case create.Content != "" && create.Content != s.info.Content:
+		return control.Errorf(control.KindConflict, "the store %s was made with %s content, and that stays", s.dir, s.info.Content)
 	}
 	return nil
 }
 
 // writeFormat makes an empty directory a store. It is the first thing written.
-func (s *store) writeFormat(path string) error {
+func (s *store) writeFormat(path string, create newStore) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return localError(err)
@@ -176,7 +236,10 @@ func (s *store) writeFormat(path string) error {
 			return control.Errorf(control.KindConflict, "%s is not empty and not a store; choose another directory", s.dir)
 		}
 	}
-	s.info = storeInfo{Format: storeFormat, Content: "badger"}
+	s.info = storeInfo{Format: storeFormat, Content: create.Content}
+	if s.info.Content == "" {
+		s.info.Content = contents[0]
+	}
 	b, err := json.Marshal(s.info)
 	if err != nil {
 		return err
@@ -230,5 +293,3 @@ func (s *store) check(ctx context.Context, report func(control.Problem)) error {
 func (s *store) Close() error {
 	return errors.Join(s.tree.Close(), s.kv.Close(), s.lock.Close())
 }
-
-var _ backend.Logged = (*writeback.Store)(nil)

@@ -23,20 +23,33 @@ type Stack struct {
 	bin    string // the program, under a name that tells its daemon from others on this machine
 	log    *os.File
 	env    []string
+	serve  []string // arguments of serve
 	daemon *exec.Cmd
 	exited chan struct{} // closed when daemon has ended
 }
 
-// New builds the program, makes a store and starts the daemon with its two
-// mounts. A Stack that comes with an error is to be stopped like any.
-func New() (*Stack, error) {
+// New builds the program, makes a store (whose driver of content STACK_CONTENT
+// names, if that is set) and starts the daemon with its two mounts. A Stack that comes with an error is to be stopped like any.
+func New() (*Stack, error) { return NewWith(Options{}) }
+
+// Options are how a Stack differs from the usual one.
+type Options struct {
+	Store string   // directory of the store, in an existing one; by default in Dir. Stop does not remove it
+	Serve []string // more arguments of warren serve
+}
+
+// NewWith is New with options.
+func NewWith(o Options) (*Stack, error) {
 	dir, err := os.MkdirTemp("", "stack")
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{Dir: dir, Gaia: filepath.Join(dir, "gaia"), Soul: filepath.Join(dir, "soul"), bin: filepath.Join(dir, "bin", "under-test")}
+	if o.Store == "" {
+		o.Store = filepath.Join(dir, "store")
+	}
+	s := &Stack{Dir: dir, serve: o.Serve, Gaia: filepath.Join(dir, "gaia"), Soul: filepath.Join(dir, "soul"), bin: filepath.Join(dir, "bin", "under-test")}
 	s.env = append(os.Environ(),
-		"WARREN_STORE="+filepath.Join(dir, "store"),
+		"WARREN_STORE="+o.Store,
 		"WARREN_SOCKET="+filepath.Join(dir, "run", "admin", "admin.sock"),
 		"PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"),
 		"LC_ALL=C.UTF-8")
@@ -46,7 +59,7 @@ func New() (*Stack, error) {
 	if err := s.build(); err != nil {
 		return s, err
 	}
-	if _, err := s.Try("init", "--user", "ada", "--soul", "web_designer"); err != nil {
+	if _, err := s.Try("init", "--user", "ada", "--soul", "web_designer", "--content", os.Getenv("STACK_CONTENT")); err != nil {
 		return s, err
 	}
 	if err := s.Start(); err != nil {
@@ -82,7 +95,7 @@ func (s *Stack) build() error {
 
 // Start runs the daemon and returns when it answers.
 func (s *Stack) Start() error {
-	cmd := exec.Command(s.bin, "serve")
+	cmd := exec.Command(s.bin, append([]string{"serve"}, s.serve...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, s.log, s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -129,12 +142,21 @@ func (s *Stack) Signal(sig syscall.Signal) error {
 	}
 }
 
+// Pause stops the daemon where it is; only a signal that ends it goes on.
+func (s *Stack) Pause() error { return s.daemon.Process.Signal(syscall.SIGSTOP) }
+
 // Kill kills the daemon as kill -9 does, starts it again and returns when all
 // the given directories answer.
 func (s *Stack) Kill(dirs ...string) error {
 	if err := s.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
+	return s.Restart(dirs...)
+}
+
+// Restart starts the daemon, which must have ended, and returns when all the
+// given directories answer.
+func (s *Stack) Restart(dirs ...string) error {
 	if err := s.Start(); err != nil {
 		return err
 	}
