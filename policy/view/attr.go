@@ -31,8 +31,8 @@ func (c *call) answerAttr(pl *place) {
 }
 
 // Setattr changes attributes. Whether the caller's uid may chmod, chown or set
-// times is the kernel's business at a mount (default_permissions). Errors:
-// Denied, ReadOnly, IsDir, Invalid, TooBig.
+// times is the kernel's business at a mount (default_permissions). A mode is set
+// without set-id bits on a file that another agent made. Errors: Denied, ReadOnly, IsDir, Invalid, TooBig.
 func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (backend.Attr, error) {
 	c := v.begin("setattr", r)
 	defer c.end()
@@ -54,6 +54,9 @@ func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (back
 			return nil
 		}
 		if err := c.need(policy.Write, &pl, ""); err != nil {
+			return err
+		}
+		if err := c.restrain(&pl, &s); err != nil {
 			return err
 		}
 		a, err := c.tx.Setattr(node.Ino(), s)

@@ -54,6 +54,9 @@ func (c *call) open(ino backend.Ino, f OpenFlags) error {
 		}
 	}
 	if f.Truncate && pl.attr.Type == backend.TypeRegular {
+		if err := c.disarm(&pl); err != nil {
+			return err
+		}
 		var zero uint64
 		a, err := c.tx.Setattr(ino, backend.SetAttr{Size: &zero})
 		if err != nil {
@@ -89,6 +92,19 @@ func (c *call) allowed(a policy.Action, ino backend.Ino) error {
 	return c.need(a, &pl, "")
 }
 
+// changes decides whether ino's content may be changed, and prepares for it. The
+// lock is held.
+func (c *call) changes(ino backend.Ino) error {
+	var pl place
+	if err := c.seen(ino, &pl); err != nil {
+		return err
+	}
+	if err := c.need(policy.Write, &pl, ""); err != nil {
+		return err
+	}
+	return c.disarm(&pl)
+}
+
 // Write puts p at off, up to backend.MaxPutBytes of it; N tells how much.
 // Errors: TooBig, NoSpace, IsDir, Denied, ReadOnly.
 func (v *View) Write(r *Request, node backend.NodeID, p []byte, off uint64) (WriteResult, error) {
@@ -109,6 +125,9 @@ func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off u
 			return err
 		}
 		if err := c.need(policy.Write, &pl, ""); err != nil {
+			return err
+		}
+		if err := c.disarm(&pl); err != nil {
 			return err
 		}
 		if end {
@@ -146,7 +165,7 @@ func (v *View) Fallocate(r *Request, node backend.NodeID, off, length uint64, mo
 	c := v.begin("fallocate", r)
 	defer c.end()
 	return c.in(node, func(c *call) error {
-		if err := c.allowed(policy.Write, node.Ino()); err != nil {
+		if err := c.changes(node.Ino()); err != nil {
 			return err
 		}
 		return c.tx.Fallocate(node.Ino(), off, length, mode)
@@ -180,7 +199,7 @@ func (v *View) CopyRange(r *Request, src backend.NodeID, srcOff uint64, dst back
 		if err := c.allowed(policy.Read, src.Ino()); err != nil {
 			return err
 		}
-		if err := c.allowed(policy.Write, dst.Ino()); err != nil {
+		if err := c.changes(dst.Ino()); err != nil {
 			return err
 		}
 		done, err = c.tx.CopyRange(src.Ino(), srcOff, dst.Ino(), dstOff, n)

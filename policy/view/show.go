@@ -8,8 +8,9 @@ import (
 const writeBits = 0o222
 
 // show puts pl's attributes into c.attr as the view shows them: the owner as
-// the mount's user, no w bits where the view may not write, and of a directory
-// above volumes nothing that tells of what is hidden in it.
+// the mount's user, no w bits where the view may not write, no set-id bits of
+// others, and of a directory above volumes nothing that tells of what is hidden
+// in it.
 func (c *call) show(pl *place) {
 	a := &c.attr
 	*a = pl.attr
@@ -25,6 +26,9 @@ func (c *call) show(pl *place) {
 		}
 	case !c.may(policy.Write, pl):
 		a.Mode &^= writeBits
+	}
+	if c.armed(pl) && !c.made(pl) {
+		a.Mode &^= setIDBits
 	}
 	c.shownOwner(a)
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 			return err
 		}
 		if pl.blank || c.vol == c.v.s.root { // nobody can have set one
+			return backend.NoData
+		}
+		if name == capability && !c.made(&pl) {
 			return backend.NoData
 		}
 		data := pl
@@ -86,28 +90,35 @@ func (v *View) ListXattr(r *Request, node backend.NodeID) (names []string, err e
 			return err
 		}
 		names, err = c.tx.ListXattr(node.Ino())
+		if i := slices.Index(names, capability); i >= 0 && !c.made(&pl) {
+			names = slices.Delete(names, i, i+1)
+		}
 		return err
 	})
 	return names, err
 }
 
 // SetXattr sets an extended attribute. create: Exist if it is there; replace:
-// NoData if it is not. Errors: NotPermitted (one answered here), Unsupported,
+// NoData if it is not. Errors: NotPermitted (one answered here, or capabilities
+// of a file that another agent made), Unsupported,
 // Denied, ReadOnly, Range, TooBig, NoSpace.
 func (v *View) SetXattr(r *Request, node backend.NodeID, name string, value []byte, create, replace bool) error {
-	return v.changeXattr("setxattr", r, node, name, func(c *call) error {
+	return v.changeXattr("setxattr", r, node, name, func(c *call, pl *place) error {
+		if name == capability && !c.made(pl) {
+			return backend.NotPermitted
+		}
 		return c.tx.SetXattr(node.Ino(), name, value, create, replace)
 	})
 }
 
 // RemoveXattr removes an extended attribute. Errors: NoData, and SetXattr's.
 func (v *View) RemoveXattr(r *Request, node backend.NodeID, name string) error {
-	return v.changeXattr("removexattr", r, node, name, func(c *call) error {
+	return v.changeXattr("removexattr", r, node, name, func(c *call, _ *place) error {
 		return c.tx.RemoveXattr(node.Ino(), name)
 	})
 }
 
-func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name string, do func(*call) error) error {
+func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name string, do func(*call, *place) error) error {
 	c := v.begin(op, r)
 	defer c.end()
 	if err := checkXattr(name); err != nil {
@@ -124,7 +135,7 @@ func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name stri
 		if strings.HasPrefix(name, own) {
 			return backend.NotPermitted
 		}
-		return do(c)
+		return do(c, &pl)
 	})
 }
 

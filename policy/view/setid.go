@@ -1,0 +1,70 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// A regular file's set-id bits and capabilities are its maker's: the agent that
+// created it. "The owner" is another user in each view, so the same bits would
+// give another user's rights there, root's in a root's mount, to what somebody
+// else wrote, and "cp -a" would carry them out. So they are shown to nobody
+// else, nobody else can set them, and they go when somebody else changes the
+// content or sets the mode, which then is exactly what was asked for.
+
+const (
+	setIDBits  = 0o6000
+	capability = "security.capability"
+)
+
+// armed tells whether pl is a file with set-id bits.
+func (c *call) armed(pl *place) bool {
+	return pl.attr.Mode&setIDBits != 0 && pl.attr.Type == backend.TypeRegular
+}
+
+// made tells whether the view's agent created pl.
+func (c *call) made(pl *place) bool {
+	p, err := c.tx.Provenance(pl.ino())
+	return err == nil && p.CreatedBy == c.v.o.Agent
+}
+
+// disarm takes the set-id bits and capabilities from a file that another agent
+// made and whose content is about to change. The change is decided on.
+func (c *call) disarm(pl *place) error {
+	if pl.attr.Type != backend.TypeRegular {
+		return nil
+	}
+	_, err := c.tx.GetXattr(pl.ino(), capability)
+	capable := err == nil
+	if err != nil && !errors.Is(err, backend.NoData) {
+		return err
+	}
+	if !capable && !c.armed(pl) || c.made(pl) {
+		return nil
+	}
+	if capable {
+		if err := c.tx.RemoveXattr(pl.ino(), capability); err != nil {
+			return err
+		}
+	}
+	mode := pl.attr.Mode &^ setIDBits
+	pl.attr, err = c.tx.Setattr(pl.ino(), backend.SetAttr{Mode: &mode})
+	return err
+}
+
+// restrain prepares for s being done to pl: the mode is without set-id bits
+// where they are not this view's to set.
+func (c *call) restrain(pl *place, s *backend.SetAttr) error {
+	if pl.attr.Type != backend.TypeRegular {
+		return nil
+	}
+	if s.Mode != nil && *s.Mode&setIDBits != 0 && !c.made(pl) {
+		mode := *s.Mode &^ setIDBits
+		s.Mode = &mode
+	}
+	if s.Size != nil {
+		return c.disarm(pl)
+	}
+	return nil
+}
