@@ -170,7 +170,6 @@ func (tx *Txn) Link(ino, newParent backend.Ino, newName string) (backend.Attr, e
 	}
 	tx.setRecord(p, &prec)
 	tx.setRecord(n, &rec)
-	tx.renamed(n)
 	delete(tx.v.orphans, ino)
 	tx.cacheName(p, newName, e)
 	tx.changed(Change{Kind: EntryAdded, Node: tx.node(newParent), Name: newName, Child: tx.node(ino)})
@@ -197,14 +196,22 @@ func (w *writer) dropLink(ino backend.Ino, r *record, l Link) error {
 	return w.promote(ino, r)
 }
 
-// promote makes another back-link ino's first name.
+// promote makes another back-link ino's first name: the next after the one that
+// goes, in the order of keys, or else the first. Names that are removed one
+// after the other leave deleted keys behind, and a scan from the start would
+// pass all of them each time.
 func (w *writer) promote(ino backend.Ino, r *record) error {
 	start := appendIno(nil, famLink, w.v.id, ino)
+	gone := linkKey(w.v.id, ino, r.link)
 	r.link = Link{}
-	err := w.kv.ScanKeys(start, backend.PrefixEnd(start), func(k []byte) error {
+	take := func(k []byte) error {
 		r.link = linkOf(k)
 		return backend.ErrStop
-	})
+	}
+	err := w.kv.ScanKeys(gone, backend.PrefixEnd(start), take)
+	if err == nil && r.link.Parent == 0 {
+		err = w.kv.ScanKeys(start, gone, take)
+	}
 	if err != nil {
 		return err
 	}
@@ -261,7 +268,6 @@ func (tx *Txn) remove(parent backend.Ino, name string, dir bool) error {
 
 // unlinked follows up on an inode that lost a name.
 func (tx *Txn) unlinked(n *inode) {
-	tx.renamed(n)
 	if n.rec.typ != backend.TypeDir {
 		tx.changed(Change{Kind: AttrChanged, Node: tx.node(n.ino)})
 	}

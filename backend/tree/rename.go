@@ -164,7 +164,6 @@ func (tx *Txn) move(from, to *side) error {
 	}
 	tx.setRecord(to.dir, &trec)
 	tx.setRecord(from.node, &src)
-	tx.renamed(from.node)
 	tx.uncacheName(from.dir, from.link.Name)
 	tx.cacheName(to.dir, to.link.Name, from.ent)
 	tx.movedChanges(from, to)
@@ -222,8 +221,6 @@ func (tx *Txn) exchange(a, b *side) error {
 	}
 	tx.setRecord(a.node, &an)
 	tx.setRecord(b.node, &bn)
-	tx.renamed(a.node)
-	tx.renamed(b.node)
 	tx.cacheName(a.dir, a.link.Name, b.ent)
 	tx.cacheName(b.dir, b.link.Name, a.ent)
 	if a.ent.typ == backend.TypeDir || b.ent.typ == backend.TypeDir {

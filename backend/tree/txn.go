@@ -19,9 +19,6 @@ type Op struct {
 	Origin   backend.Origin
 	// KillPriv asks writes, truncates and chowns to clear set-id bits.
 	KillPriv bool
-	// KeepMemos: what Txn.Memo keeps of an inode does not depend on how many
-	// names it has, so that it need not be found anew with each.
-	KeepMemos bool
 }
 
 // Txn is one volume under its lock. Set Op before the first method that changes
@@ -61,8 +58,8 @@ func (tx *Txn) LSN() backend.LSN { return tx.lsn }
 func (tx *Txn) DirGeneration() uint64 { return tx.v.dirGen }
 
 // Memo is a word that the caller may keep with a cached inode; 0 if none is
-// kept. It is lost when the inode leaves the cache and, but for Op.KeepMemos,
-// when one of its names changes.
+// kept. It is lost when the inode leaves the cache. That a name of the inode
+// changed is for the caller to see to.
 func (tx *Txn) Memo(ino backend.Ino) uint64 {
 	if n := tx.v.inodes[ino]; n != nil {
 		return n.memo
@@ -74,13 +71,6 @@ func (tx *Txn) Memo(ino backend.Ino) uint64 {
 func (tx *Txn) SetMemo(ino backend.Ino, m uint64) {
 	if n := tx.v.inodes[ino]; n != nil {
 		n.memo = m
-	}
-}
-
-// renamed drops what is kept of an inode whose names changed.
-func (tx *Txn) renamed(n *inode) {
-	if !tx.Op.KeepMemos {
-		n.memo = 0
 	}
 }
 
@@ -248,26 +238,43 @@ func (tx *Txn) Provenance(ino backend.Ino) (backend.Provenance, error) {
 }
 
 // Links lists all names of ino in the volume. The root and an orphan have none.
-func (tx *Txn) Links(ino backend.Ino) ([]Link, error) {
-	n, err := tx.load(ino)
-	if err != nil {
-		return nil, err
-	}
-	if n.rec.nlink == 0 || n.rec.link.Parent == 0 {
-		return nil, nil
-	}
-	out := []Link{n.rec.link}
-	if n.rec.nlink == 1 {
-		return out, nil
-	}
-	err = tx.t.store.View(bg, func(kv backend.Tx) error {
-		start := appendIno(nil, famLink, tx.v.id, ino)
-		return kv.ScanKeys(start, backend.PrefixEnd(start), func(k []byte) error {
-			out = append(out, linkOf(k))
-			return nil
-		})
+func (tx *Txn) Links(ino backend.Ino) (out []Link, err error) {
+	err = tx.EachLink(ino, Link{}, func(l Link) error {
+		out = append(out, l)
+		return nil
 	})
 	return out, err
+}
+
+// EachLink calls fn with the names of ino until it returns an error;
+// backend.ErrStop ends it without one. The first name comes first, then the
+// others in a fixed order, but beginning after near: where names are removed in
+// that order, what is left is found without passing what is gone.
+func (tx *Txn) EachLink(ino backend.Ino, near Link, fn func(Link) error) error {
+	n, err := tx.load(ino)
+	if err != nil || n.rec.nlink == 0 || n.rec.link.Parent == 0 {
+		return err
+	}
+	stopped := false
+	call := func(l Link) error {
+		err := fn(l)
+		stopped = err != nil
+		return err
+	}
+	if err := call(n.rec.link); err == backend.ErrStop {
+		return nil
+	} else if err != nil || n.rec.nlink == 1 {
+		return err
+	}
+	start := appendIno(nil, famLink, tx.v.id, ino)
+	from, each := linkKey(tx.v.id, ino, near), func(k []byte) error { return call(linkOf(k)) }
+	return tx.t.store.View(bg, func(kv backend.Tx) error {
+		err := kv.ScanKeys(from, backend.PrefixEnd(start), each)
+		if err != nil || stopped {
+			return err
+		}
+		return kv.ScanKeys(start, from, each)
+	})
 }
 
 // Parent gives the directory that ino's first name is in. The volume's root is

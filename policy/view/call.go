@@ -20,10 +20,11 @@ type call struct {
 	// silent: what is hidden is not noted; nobody asked for it by name.
 	silent bool
 
-	tx    *tree.Txn
-	p     *policy.Principal // nil: the agent is gone
-	vol   backend.VolumeID
-	label Label
+	tx      *tree.Txn
+	p       *policy.Principal // nil: the agent is gone
+	vol     backend.VolumeID
+	label   Label
+	checked int // how many of tx's changes recheckNames has seen
 
 	attr    backend.Attr // the answer as shown; here because the Observer gets its address
 	pending []Pending
@@ -76,8 +77,8 @@ func (c *call) in(node backend.NodeID, fn func(*call) error) error {
 func (c *call) enter(tx *tree.Txn) {
 	info := tx.Info()
 	c.tx, c.vol, c.label, c.p = tx, info.ID, info.Label, c.v.principal()
-	tx.Op = tree.Op{Agent: c.v.o.Agent, UID: backend.OwnerID, GID: backend.OwnerID, Origin: c.r.Origin, KillPriv: c.r.KillPriv,
-		KeepMemos: c.label.Kind != KindHome}
+	tx.Op = tree.Op{Agent: c.v.o.Agent, UID: backend.OwnerID, GID: backend.OwnerID, Origin: c.r.Origin, KillPriv: c.r.KillPriv}
+	c.checked = 0
 	if !c.own {
 		tx.Op.UID, tx.Op.GID = c.v.storedUID(c.r.UID), c.v.storedGID(c.r.GID)
 	}
@@ -89,20 +90,6 @@ func (c *call) leave() {
 	c.recheckNames()
 	c.v.s.collect(c.watch, c.tx.Changes(), &c.pending)
 	c.tx = nil
-}
-
-// recheckNames forgets that the deny-list held for an inode that got or lost a
-// name. That it did not hold stays true: new names have been checked. So a file
-// with thousands of names is not judged by all of them each time.
-func (c *call) recheckNames() {
-	for _, ch := range c.tx.Changes() {
-		if ch.Kind != EntryAdded && ch.Kind != EntryRemoved || ch.Child.Volume() != c.vol {
-			continue
-		}
-		if memo(c.tx.Memo(ch.Child.Ino())).denied() {
-			c.tx.SetMemo(ch.Child.Ino(), 0)
-		}
-	}
 }
 
 // collect asks the notifier who must be told of changes, if any.

@@ -98,6 +98,7 @@ func (c *call) sees(pl *place) bool {
 // place fills pl without asking whether it may be seen.
 func (c *call) place(ino backend.Ino, pl *place) error {
 	*pl = place{res: volumeResource(c.label)}
+	c.recheckNames()
 	var err error
 	if pl.attr, err = c.tx.Attr(ino); err != nil {
 		return err
@@ -155,51 +156,20 @@ func (c *call) judge(ino backend.Ino, a *backend.Attr, home bool) (memo, error) 
 	return newMemo(zone, denied), nil
 }
 
-// homeZone is the strictest zone that a name of the inode stands in.
-func (c *call) homeZone(ino backend.Ino, a *backend.Attr) (policy.Zone, error) {
-	if a.Nlink == 1 {
-		top, err := c.tx.Top(ino)
-		if errors.Is(err, backend.NotFound) { // a removed directory, or what is in one
-			return c.v.s.orphanZone(a.Node), nil
-		}
-		return policy.HomeZone(top), err
-	}
-	links, err := c.tx.Links(ino)
-	if err != nil {
-		return 0, err
-	}
-	if len(links) == 0 {
-		return c.v.s.orphanZone(a.Node), nil
-	}
-	strictest := policy.ZoneHomeCaches // they are numbered from the strictest on
-	for _, l := range links {
-		top := l.Name
-		if l.Parent != backend.RootIno {
-			if top, err = c.tx.Top(l.Parent); err != nil {
-				return 0, err
-			}
-		}
-		strictest = min(strictest, policy.HomeZone(top))
-	}
-	return strictest, nil
-}
-
 // nameDenied tells whether a name of the regular file ino is, or by its mark
 // was, on the deny-list with no exception in force.
 func (c *call) nameDenied(ino backend.Ino) (bool, error) {
 	if marked, err := c.tx.DeniedMark(ino); marked || err != nil {
 		return marked, err
 	}
-	links, err := c.tx.Links(ino)
-	if err != nil {
-		return false, err
-	}
-	for _, l := range links {
-		if denied, err := c.linkDenied(l.Parent, l.Name); denied || err != nil {
-			return denied, err
+	denied := false
+	err := c.tx.EachLink(ino, tree.Link{}, func(l tree.Link) (err error) {
+		if denied, err = c.linkDenied(l.Parent, l.Name); denied && err == nil {
+			err = backend.ErrStop
 		}
-	}
-	return false, nil
+		return err
+	})
+	return denied, err
 }
 
 // linkDenied tells whether a regular file may not be called name in dir.
@@ -283,16 +253,13 @@ func (c *call) below(ino backend.Ino, nlink uint32, dir backend.Ino) (bool, erro
 	if err != nil || nlink == 1 {
 		return false, err
 	}
-	links, err := c.tx.Links(ino)
-	if err != nil {
-		return false, err
-	}
-	for _, l := range links {
-		if in, err := c.tx.Within(l.Parent, dir); in || err != nil {
-			return in, err
+	err = c.tx.EachLink(ino, tree.Link{}, func(l tree.Link) (err error) {
+		if in, err = c.tx.Within(l.Parent, dir); in && err == nil {
+			err = backend.ErrStop
 		}
-	}
-	return false, nil
+		return err
+	})
+	return in, err
 }
 
 func (s *Space) orphanZone(node backend.NodeID) policy.Zone {
