@@ -1,7 +1,11 @@
 package fusefs
 
 import (
+	"slices"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/warrenfs/warren/policy/view"
 )
 
 // OpenDir lets the kernel cache the listing: it is told when it changes. Since
@@ -74,6 +78,9 @@ func (f *fileSystem) list(h *handle, in *fuse.ReadIn) (err error) {
 		h.up = h.node // a directory that was removed while it is open
 	}
 	h.list, err = f.view.List(&r, h.node)
+	if h.node == f.kern.root { // what stands there by that name cannot be reached
+		h.list = slices.DeleteFunc(h.list, func(d view.Dirent) bool { return d.Name == ControlDir })
+	}
 	return err
 }
 

@@ -311,6 +311,26 @@ func TestViewWithoutAccess(t *testing.T) {
 	}
 }
 
+// TestControlDirShadows: what is called like the control directory at a mount's
+// root cannot be reached there, and is not listed. Another mount has it.
+func TestControlDirShadows(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	all, web := s.mount("all", Config{Root: "/"}), s.mount("web", Config{})
+	must(t, os.Mkdir(all+workDir+"/"+ControlDir, 0o755))
+	must(t, os.WriteFile(all+workDir+"/"+ControlDir+"/f", nil, 0o644))
+	must(t, os.WriteFile(all+workDir+"/g", nil, 0o644))
+	if list, err := listing(web); err != nil || strings.Join(list, " ") != "g" {
+		t.Errorf("at the root: %v, %v", list, err)
+	}
+	if list, err := listing(all + workDir); err != nil || strings.Join(list, " ") != ControlDir+" g" {
+		t.Errorf("below the root: %v, %v", list, err)
+	}
+	if list, err := listing(web + "/" + ControlDir); err != nil || strings.Join(list, " ") != "denials whoami" {
+		t.Errorf("control files: %v, %v", list, err)
+	}
+}
+
 // TestRevocation: what a view loses is gone from its kernel at once: names,
 // cached data, and maps; what stays is there, a working directory too.
 func TestRevocation(t *testing.T) {

@@ -177,7 +177,7 @@ func (v *View) Parent(r *Request, node backend.NodeID) (up backend.NodeID, err e
 	return up, err
 }
 
-// Path gives the tree path of node's first name.
+// Path gives the tree path of node's first name in the view.
 func (v *View) Path(node backend.NodeID) (path string, err error) {
 	c := v.begin("path", nil)
 	defer c.end()
@@ -186,7 +186,7 @@ func (v *View) Path(node backend.NodeID) (path string, err error) {
 		if err := c.seen(node.Ino(), &pl); err != nil {
 			return err
 		}
-		path, err = c.treePath(node.Ino(), "")
+		path, err = c.shownPath(node.Ino(), "")
 		return err
 	})
 	return path, err

@@ -68,8 +68,11 @@ func TestWarrenXattrs(t *testing.T) {
 	if p := get("path"); p != "/agents/web/workspace/f" {
 		t.Errorf("path %q", p)
 	}
-	if c, m := get("created_by"), get("modified_by"); c != "web" || m != "gaia" {
+	if c, m := get("created_by"), get("modified_by"); c != "web" || m != "unknown" { // to web there is no gaia
 		t.Errorf("created by %q, modified by %q", c, m)
+	}
+	if b, err := w.gaia.GetXattr(nil, a.Node, "user.warren.modified_by"); string(b) != "gaia" {
+		t.Errorf("to gaia it is modified by %q, %v", b, err)
 	}
 	for _, what := range []string{"created_at", "modified_at"} {
 		if at, err := time.Parse(time.RFC3339Nano, get(what)); err != nil || at.Before(start) || at.After(time.Now()) {

@@ -50,10 +50,11 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 	return value, err
 }
 
-// provenance answers user.warren.<what>.
+// provenance answers user.warren.<what>. An agent that the view may not know of
+// is "unknown".
 func (c *call) provenance(pl *place, what string) ([]byte, error) {
 	if what == "path" {
-		path, err := c.treePath(pl.ino(), "")
+		path, err := c.shownPath(pl.ino(), "")
 		if err != nil {
 			return nil, backend.NoData
 		}
@@ -68,9 +69,9 @@ func (c *call) provenance(pl *place, what string) ([]byte, error) {
 	}
 	switch what {
 	case "created_by":
-		return []byte(p.CreatedBy), nil
+		return []byte(c.shownAgent(p.CreatedBy)), nil
 	case "modified_by":
-		return []byte(p.ModifiedBy), nil
+		return []byte(c.shownAgent(p.ModifiedBy)), nil
 	case "created_at":
 		return []byte(p.CreatedAt.Time().Format(time.RFC3339Nano)), nil
 	case "modified_at":
