@@ -44,11 +44,20 @@ type remembered struct {
 // Principal resolves an agent behind a mount. It fails for an agent the facts
 // do not know.
 func (e *Engine) Principal(agent string, mount AccessMode) (*Principal, bool) {
-	return e.cur.Load().principal(identity{agent, mount})
+	return e.cur.Load().principal(identity{agent: agent, mount: mount})
+}
+
+// Administrator is who runs the daemon: it may do what an orchestrator may, is no
+// agent, and has no key. The deny-list holds for it too.
+func (e *Engine) Administrator(mount AccessMode) (*Principal, bool) {
+	return e.cur.Load().principal(identity{mount: mount, admin: true})
 }
 
 func (s *snapshot) principal(id identity) (*Principal, bool) {
 	a, known := s.facts.Agents[id.agent]
+	if id.admin {
+		a, known = administrator, true
+	}
 	if !known || id.mount >= numAccess {
 		return nil, false
 	}

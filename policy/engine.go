@@ -36,8 +36,9 @@ type snapshot struct {
 }
 
 type identity struct {
-	agent string
+	agent string // "" and admin: the administrator
 	mount AccessMode
+	admin bool
 }
 
 // New makes an engine with the view rules and no facts: nobody may do

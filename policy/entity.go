@@ -20,6 +20,10 @@ func uid(t types.EntityType, id string) types.EntityUID {
 	return types.NewEntityUID(t, types.String(id))
 }
 
+// administrator is the agent that the one who runs the daemon acts as. Its key is
+// none that an agent can have.
+var administrator = Agent{Role: Orchestrator}
+
 // world is the entities of one snapshot, built once.
 type world struct {
 	entities types.EntityMap
@@ -56,6 +60,7 @@ func newWorld(f *Facts) *world {
 		put(types.Entity{UID: uid(typeAgent, key), Parents: types.NewEntityUIDSet(parents...), Attributes: agentRecord(a)})
 		w.above[key] = types.NewEntityUIDSet(append(parents, uid(typeAgent, key))...)
 	}
+	put(types.Entity{UID: uid(typeAgent, administrator.Key), Attributes: agentRecord(administrator)})
 	for slug, members := range f.Projects {
 		put(projectEntity(f, slug, members))
 	}

@@ -221,7 +221,7 @@ func TestEveryDefaultRuleCounts(t *testing.T) {
 		}
 		killed := false
 		for _, c := range table {
-			p, _ := s.principal(identity{c.agent, c.mount})
+			p, _ := s.principal(identity{c.agent, c.mount, false})
 			killed = killed || s.unpack(p.evaluate(c.action, c.resource(t))).Allow != c.allow
 		}
 		if !killed {

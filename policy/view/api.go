@@ -23,9 +23,12 @@ func (a Access) String() string { return [...]string{"rw", "ro", "none"}[a] }
 
 // Options say whose view is opened and how.
 type Options struct {
-	Agent  string // key of a registered agent
-	Root   string // tree path of a directory that the agent sees; "" is "/"
-	Access Access // of this mount; the agent's own access mode holds besides
+	Agent string // key of a registered agent
+	// Administrator opens the view of who runs the daemon; Agent is "". What it
+	// makes and changes is recorded as nobody's.
+	Administrator bool
+	Root          string // tree path of a directory that the agent sees; "" is "/"
+	Access        Access // of this mount; the agent's own access mode holds besides
 	// UID and GID are the mount's user. Files stored as "the owner" are shown
 	// as theirs, and theirs are stored as "the owner". An API session leaves
 	// them at backend.OwnerID.

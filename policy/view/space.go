@@ -77,7 +77,10 @@ func (s *Space) Open(o Options) (*View, error) {
 		return nil, backend.Invalid
 	}
 	v := &View{s: s, o: o, root: s.tree.Root(), rootPath: "/"}
-	if _, known := s.engine.Principal(o.Agent, mode(o.Access)); !known {
+	if o.Administrator && o.Agent != "" {
+		return nil, backend.Invalid
+	}
+	if _, known := s.resolve(&o); !known {
 		return nil, &backend.Error{Op: "open view", Agent: o.Agent, Kind: backend.NotFound, Err: errors.New("no such agent")}
 	}
 	if o.Root != "" && strings.Trim(o.Root, "/") != "" {
@@ -96,6 +99,14 @@ func (s *Space) Open(o Options) (*View, error) {
 		s.mu.Unlock()
 	}
 	return v, nil
+}
+
+// resolve finds the principal that o names.
+func (s *Space) resolve(o *Options) (*policy.Principal, bool) {
+	if o.Administrator {
+		return s.engine.Administrator(mode(o.Access))
+	}
+	return s.engine.Principal(o.Agent, mode(o.Access))
 }
 
 // mode is the policy's name for a mount's access.

@@ -74,7 +74,7 @@ func (v *View) principal() *policy.Principal {
 	if p != nil && p.Epoch() == v.s.engine.Epoch() {
 		return p
 	}
-	p, ok := v.s.engine.Principal(v.o.Agent, mode(v.o.Access))
+	p, ok := v.s.resolve(&v.o)
 	if !ok {
 		return nil
 	}
