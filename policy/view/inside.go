@@ -46,3 +46,42 @@ func (c *call) shownAgent(key string) string {
 	}
 	return stranger
 }
+
+// stray remembers of a node that is about to lose its last name, and that a
+// mount holds, which open views' roots in its volume it is not below: to them it
+// stays hidden.
+func (c *call) stray(node backend.NodeID, nlink uint32) error {
+	s := c.v.s
+	s.mu.Lock()
+	roots := map[backend.Ino]bool{}
+	for v := range s.views {
+		if v.root.Volume() == c.vol && v.root.Ino() != backend.RootIno {
+			roots[v.root.Ino()] = true
+		}
+	}
+	s.mu.Unlock()
+	for root := range roots {
+		in, err := c.below(node.Ino(), nlink, root)
+		if err != nil {
+			return err
+		}
+		if in {
+			delete(roots, root)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.strays, node)
+	if len(roots) > 0 {
+		s.strays[node] = roots
+	}
+	return nil
+}
+
+// strayed tells whether a nameless node was not below root when it lost its
+// last name.
+func (s *Space) strayed(node backend.NodeID, root backend.Ino) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.strays[node][root]
+}

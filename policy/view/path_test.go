@@ -337,6 +337,58 @@ func TestRootedViewLoses(t *testing.T) {
 	}
 }
 
+// TestRootedViewLosesForGood: what left a rooted view does not come back by
+// losing its last name, while a mount still holds it. What loses it inside stays.
+func TestRootedViewLosesForGood(t *testing.T) {
+	w := newWorld(t)
+	sub := w.mkdir("/agents/web/workspace/src")
+	work := w.node("/agents/web/workspace")
+	out := w.write("/agents/web/workspace/src/out", "out")
+	deep := w.write("/agents/web/workspace/src/d/f", "f")
+	over := w.write("/agents/web/workspace/src/over", "over")
+	in, back := w.write("/agents/web/workspace/src/in", "in"), w.write("/agents/web/workspace/src/back", "back")
+	gone, empty := w.mkdir("/agents/web/workspace/src/gone"), w.mkdir("/agents/web/workspace/src/empty")
+	v := w.openWith(view.Options{Agent: "web", Root: "/agents/web/workspace/src", Observer: &kernel{w: w}})
+	all := w.open("web")
+	held := []backend.NodeID{out, deep, over, in, back, gone, empty}
+	for _, n := range held {
+		w.hub.hold(n, true)
+	}
+	for _, name := range []string{"out", "d", "over", "gone", "back"} {
+		w.ok(w.gaia.Rename(nil, sub, name, work, name, 0), "rename out")
+	}
+	w.ok(w.gaia.Unlink(nil, work, "out"), "unlink")
+	w.ok(w.gaia.Unlink(nil, w.node("/agents/web/workspace/d"), "f"), "unlink")
+	w.write("/agents/web/workspace/new", "new")
+	w.ok(w.gaia.Rename(nil, work, "new", work, "over", 0), "rename over")
+	w.ok(w.gaia.Rmdir(nil, work, "gone"), "rmdir")
+	w.ok(w.gaia.Unlink(nil, sub, "in"), "unlink inside")
+	w.ok(w.gaia.Rmdir(nil, sub, "empty"), "rmdir inside")
+	for _, n := range []backend.NodeID{out, deep, over} {
+		_, err := v.Read(nil, n, make([]byte, 1), 0)
+		w.kind(err, backend.NotFound, "read of what left")
+		_, err = all.Read(nil, n, make([]byte, 1), 0)
+		w.ok(err, "read in a view of everything")
+	}
+	_, err := v.Getattr(nil, gone)
+	w.kind(err, backend.NotFound, "a directory that left")
+	_, err = v.Getattr(nil, empty)
+	w.ok(err, "a directory removed inside")
+	_, err = v.Read(nil, in, make([]byte, 1), 0)
+	w.ok(err, "read of what was unlinked inside")
+	// What came back by another name is of the inside again.
+	_, err = w.gaia.Link(nil, back, sub, "alias")
+	w.ok(err, "link")
+	w.ok(w.gaia.Unlink(nil, work, "back"), "unlink")
+	w.ok(w.gaia.Unlink(nil, sub, "alias"), "unlink inside")
+	_, err = v.Read(nil, back, make([]byte, 1), 0)
+	w.ok(err, "read of what came back and was unlinked")
+	for _, n := range held {
+		w.hub.hold(n, false)
+		w.space.Dropped(n)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	w := newWorld(t)
 	v := w.open("web")

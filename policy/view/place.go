@@ -230,7 +230,8 @@ func (v *View) within(info *tree.VolumeInfo) bool {
 }
 
 // inside makes sure that a node of the volume in which the view's root stands
-// is below that root, by any of its names. Files without a name pass.
+// is below that root, by any of its names. Files without a name pass if they
+// were when they lost the last.
 func (c *call) inside(pl *place) error {
 	root := c.v.root
 	if root.Volume() != c.vol || root.Ino() == backend.RootIno {
@@ -244,10 +245,13 @@ func (c *call) inside(pl *place) error {
 }
 
 // below tells whether ino is dir, stands below it by any of its names, or has
-// no name.
+// no name and did not stray before.
 func (c *call) below(ino backend.Ino, nlink uint32, dir backend.Ino) (bool, error) {
 	in, err := c.tx.Within(ino, dir)
-	if in || nlink == 0 || errors.Is(err, backend.NotFound) {
+	if nlink == 0 || errors.Is(err, backend.NotFound) {
+		return !c.v.s.strayed(backend.Node(c.vol, ino), dir), nil
+	}
+	if in {
 		return true, nil
 	}
 	if err != nil || nlink == 1 {

@@ -89,6 +89,11 @@ func (c *call) losesName(dir *place, name string, ino backend.Ino) (kept bool, e
 			}
 		}
 	}
+	if held {
+		if err := c.stray(a.Node, a.Nlink); err != nil {
+			return false, err
+		}
+	}
 	if !held || c.label.Kind != KindHome {
 		return false, nil
 	}

@@ -30,6 +30,8 @@ type Space struct {
 	mu      sync.Mutex
 	views   map[*View]struct{}             // guarded by mu: those with a Revoker
 	orphans map[backend.NodeID]policy.Zone // guarded by mu: zones of nameless files in homes
+	// strays are nameless nodes, with the roots of views that they had left; guarded by mu.
+	strays map[backend.NodeID]map[backend.Ino]bool
 }
 
 // New puts a door before t. log may be nil.
@@ -40,6 +42,7 @@ func New(t *tree.Tree, e *policy.Engine, log *slog.Logger) *Space {
 	return &Space{
 		tree: t, engine: e, log: log, root: t.Root().Volume(),
 		views: map[*View]struct{}{}, orphans: map[backend.NodeID]policy.Zone{},
+		strays: map[backend.NodeID]map[backend.Ino]bool{},
 	}
 }
 
@@ -57,6 +60,7 @@ func (s *Space) Engine() *policy.Engine { return s.engine }
 func (s *Space) Dropped(node backend.NodeID) {
 	s.mu.Lock()
 	delete(s.orphans, node)
+	delete(s.strays, node)
 	s.mu.Unlock()
 	s.tree.Dropped(node)
 }
