@@ -21,8 +21,10 @@ type Config struct {
 	Root  string // tree path shown as the mount's root; "" is "/"
 	// Access of this mount. ReadOnly is MS_RDONLY too.
 	Access view.Access
-	// Dir is the mountpoint: an empty directory.
-	Dir string
+	// Dir is the mountpoint: an empty directory. Exact: it is where a mount was
+	// before, and a symbolic link on the way to it now is Denied.
+	Dir   string
+	Exact bool
 	// UID and GID are the mount's user: whose files "the owner"'s are, and who
 	// may enter.
 	UID, GID uint32
@@ -42,6 +44,7 @@ type Mount struct {
 	since time.Time
 
 	taking sync.Mutex    // held while it is taken out of the tree
+	taken  bool          // see Taken; set before done is closed
 	end    sync.Once     // of the mount
 	done   chan struct{} // closed when the mount is gone
 	ended  chan struct{} // closed when the connection is
@@ -66,7 +69,7 @@ type Stats struct {
 // NotPermitted (no right to mount), Unavailable (closed, or a mountpoint that
 // hangs).
 func (h *Hub) Mount(ctx context.Context, cfg Config) (*Mount, error) {
-	dir, err := h.resolveMountpoint(cfg.Dir)
+	dir, err := h.place(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +156,12 @@ func (m *Mount) start(ctx context.Context) (transport, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, mountError(dir, backend.Interrupted, err)
 	}
-	if err := prepareMountpoint(dir); err != nil {
+	at, err := prepareMountpoint(dir, m.cfg.UID)
+	if err != nil {
 		return nil, err
 	}
-	call := mountCall{dir: dir, source: "warren:" + m.cfg.Agent, uid: m.cfg.UID, gid: m.cfg.GID,
+	defer unix.Close(at)
+	call := mountCall{dir: dir, at: fdPath(at), source: "warren:" + m.cfg.Agent, uid: m.cfg.UID, gid: m.cfg.GID,
 		allowOther: m.cfg.AllowOther, readOnly: m.cfg.Access == view.ReadOnly,
 		helper: m.hub.helper()}
 	fd, err := call.do()
@@ -204,6 +209,10 @@ func (m *Mount) Wait() { <-m.done }
 
 // Done is closed when the mount is gone.
 func (m *Mount) Done() <-chan struct{} { return m.done }
+
+// Taken tells, once Done is closed, whether the mount was out of the tree when
+// its connection ended: by Unmount, or an umount(8).
+func (m *Mount) Taken() bool { return m.taken }
 
 // Dir is the mountpoint, absolute and without symbolic links.
 func (m *Mount) Dir() string { return m.cfg.Dir }

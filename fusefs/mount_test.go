@@ -75,6 +75,9 @@ func TestUnmountedBySomebody(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("not noticed")
 	}
+	if !m.Taken() {
+		t.Error("it is not known that it was unmounted")
+	}
 	if len(s.hub.Mounts()) != 0 {
 		t.Error("still listed")
 	}

@@ -18,6 +18,7 @@ import (
 // mountCall is what mount(2) is told.
 type mountCall struct {
 	dir        string
+	at         string // dir by its open descriptor, so that it is the one that was checked; "" is dir
 	source     string // first column of df
 	uid, gid   uint32 // whose mount it is
 	allowOther bool
@@ -44,11 +45,35 @@ func (c *mountCall) do() (fd int, err error) {
 	if c.allowOther {
 		opts += ",allow_other"
 	}
-	if err := unix.Mount(c.source, c.dir, fsType, flags, opts); err != nil {
+	at := c.at
+	if at == "" {
+		at = c.dir
+	}
+	if err := unix.Mount(c.source, at, fsType, flags, opts); err != nil {
 		unix.Close(fd)
 		return -1, mountError(c.dir, kindOfErrno(err), errors.Join(mountHelp(err), err))
 	}
+	if err := c.stayed(); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
 	return fd, nil
+}
+
+// stayed makes sure that what was mounted on is still called dir: else it is
+// unmounted, as nobody would find it.
+func (c *mountCall) stayed() error {
+	if c.at == "" {
+		return nil
+	}
+	now, err := os.Readlink(c.at)
+	if err == nil && now == c.dir {
+		return nil
+	}
+	if err == nil {
+		err = unix.Unmount(now, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	return mountError(c.dir, backend.Stale, errors.Join(errors.New("it was moved while it was being mounted"), err))
 }
 
 // openDevice opens /dev/fuse.

@@ -2,10 +2,12 @@ package fusefs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +22,17 @@ const probeTime = 5 * time.Second
 
 func mountError(dir string, kind backend.Kind, err error) error {
 	return &backend.Error{Op: "mount", Path: dir, Kind: kind, Err: err}
+}
+
+// place finds where cfg is to be mounted: free of symbolic links.
+func (h *Hub) place(cfg *Config) (string, error) {
+	if !cfg.Exact {
+		return h.resolveMountpoint(cfg.Dir)
+	}
+	if !filepath.IsAbs(cfg.Dir) || filepath.Clean(cfg.Dir) != cfg.Dir {
+		return "", mountError(cfg.Dir, backend.Invalid, errors.New("it is not a clean absolute path"))
+	}
+	return cfg.Dir, h.notInside(cfg.Dir)
 }
 
 // resolveMountpoint makes dir absolute and free of symbolic links, without
@@ -69,32 +82,119 @@ func bounded(fn func() error) error {
 	}
 }
 
-// prepareMountpoint checks that dir can be mounted on. A mount of warren whose
-// daemon is gone is cleared away first.
-func prepareMountpoint(dir string) error {
+// prepareMountpoint opens dir (O_PATH) to be mounted on by uid's mount, and
+// checks that it can be. What is opened is what is checked, and then mounted on:
+// nobody can slip another directory in between. A mount of warren whose daemon is
+// gone is cleared away first.
+//
+// A mount for another user than the daemon's own stands on a directory of that
+// user or of the daemon's: who may move directories around on the way must not
+// choose one of somebody else's.
+func prepareMountpoint(dir string, uid uint32) (fd int, err error) {
 	if err := ClearDead(dir); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	err := bounded(func() error { return unix.Lstat(dir, &st) })
-	switch {
-	case err == unix.ENOENT:
-		return mountError(dir, backend.NotFound, errors.New("the mountpoint is missing; make the directory first"))
-	case err != nil:
-		return mountError(dir, kindOfErrno(err), err)
-	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-		return mountError(dir, backend.NotDir, errors.New("the mountpoint is a symbolic link; name the directory itself"))
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return mountError(dir, backend.NotDir, errors.New("a mountpoint must be a directory"))
+		return -1, err
 	}
 	if e, ok := topMount(dir); ok {
-		return mountError(dir, backend.Busy, errors.New("a "+e.fsType+" is mounted there; unmount it first"))
+		return -1, mountError(dir, backend.Busy, errors.New("a "+e.fsType+" is mounted there; unmount it first"))
 	}
-	return bounded(func() error { return isEmpty(dir) })
+	fd, owner, err := openMountpoint(dir)
+	if err != nil {
+		return -1, err
+	}
+	if own := uint32(os.Geteuid()); uid != own && owner != uid && owner != own {
+		err = mountError(dir, backend.Denied, fmt.Errorf(
+			"it belongs to uid %d, and the mount would be for uid %d; choose a directory of theirs", owner, uid))
+	} else {
+		err = bounded(func() error { return isEmpty(dir, fd) })
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
-func isEmpty(dir string) error {
-	f, err := os.Open(dir)
+// openMountpoint walks to dir through directories only, and tells whose it is.
+func openMountpoint(dir string) (fd int, owner uint32, err error) {
+	type opened struct {
+		fd  int
+		st  unix.Stat_t
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		var o opened
+		o.fd, o.err = walkTo(dir)
+		if o.err == nil {
+			o.err = unix.Fstat(o.fd, &o.st)
+		}
+		done <- o
+	}()
+	var o opened
+	select {
+	case o = <-done:
+	case <-time.After(probeTime):
+		go func() {
+			if late := <-done; late.fd >= 0 {
+				unix.Close(late.fd)
+			}
+		}()
+		return -1, 0, mountError(dir, backend.Unavailable, syscall.ETIMEDOUT)
+	}
+	if o.err != nil && o.fd >= 0 {
+		unix.Close(o.fd)
+	}
+	return o.fd, o.st.Uid, o.err
+}
+
+// walkTo opens dir (O_PATH), one name after the other, and follows no link.
+func walkTo(dir string) (int, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	at, err := unix.Open("/", flags, 0)
+	for walked := ""; err == nil && walked != dir; {
+		name, _, _ := strings.Cut(strings.TrimPrefix(dir[len(walked):], "/"), "/")
+		if name == "" {
+			break
+		}
+		var next int
+		next, err = unix.Openat(at, name, flags, 0)
+		if walked += "/" + name; err != nil {
+			err = whyNot(at, name, walked, walked == dir, err)
+		}
+		unix.Close(at)
+		at = next
+	}
+	if err != nil {
+		return -1, err
+	}
+	return at, nil
+}
+
+// whyNot words why name in at, which is path, was not opened as a directory.
+func whyNot(at int, name, path string, last bool, err error) error {
+	var st unix.Stat_t
+	_ = unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	link := st.Mode&unix.S_IFMT == unix.S_IFLNK
+	switch {
+	case err == unix.ENOENT:
+		return mountError(path, backend.NotFound, errors.New("the mountpoint is missing; make the directory first"))
+	case err == unix.ENOTDIR && link && last:
+		return mountError(path, backend.NotDir, errors.New("the mountpoint is a symbolic link; name the directory itself"))
+	case err == unix.ENOTDIR && link:
+		return mountError(path, backend.Denied, errors.New(
+			"it is a symbolic link now, and was none before; `warren umount` the mountpoint, and mount where it should be"))
+	case err == unix.ENOTDIR:
+		return mountError(path, backend.NotDir, errors.New("a mountpoint must be a directory"))
+	}
+	return mountError(path, kindOfErrno(err), err)
+}
+
+// fdPath is a path of what is open as fd.
+func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// isEmpty looks into dir, which is open as fd.
+func isEmpty(dir string, fd int) error {
+	f, err := os.Open(fdPath(fd))
 	if err != nil {
 		return mountError(dir, kindOfErrno(err), err)
 	}

@@ -33,6 +33,7 @@ func (m *Mount) serve(t transport) {
 // hub, and lets go of all that it held. Every call returns when that is done.
 func (m *Mount) finish() {
 	m.end.Do(func() {
+		m.taken = !stillMounted(m.cfg.Dir, m.minor)
 		if err := m.detach(); err != nil {
 			m.fs.log.Warn("dead mount stays", "err", err)
 		}
