@@ -76,6 +76,7 @@ func (f *fileSystem) wrote(h *handle, at uint64, res *view.WriteResult) {
 	moved := res.Off != at
 	switch {
 	case h.direct && f.kern.armedData(h.node):
+		f.kern.dev.standby() // a page may be locked by a READ that waits to be handled
 		dev.invalInode(node, int64(res.Off), int64(res.N))
 	case h.direct && moved:
 		dev.invalInode(node, -1, 0)
@@ -85,6 +86,7 @@ func (f *fileSystem) wrote(h *handle, at uint64, res *view.WriteResult) {
 		dev.invalInode(node, -1, 0)
 		go dev.invalInode(node, 0, 0)
 	case !h.direct && f.kern.inDoubt(h.node, at, res.N):
+		f.kern.dev.standby()
 		f.kern.refresh(h.node, at, res.N)
 	}
 }

@@ -77,6 +77,9 @@ func (f *fileSystem) opened(node nodeID, flags uint32, created bool, out *fuse.O
 	} else {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	}
+	if h.writes() && !h.direct {
+		f.kern.arm(node, markData) // what is written stays in the cache
+	}
 	f.kern.opened(node, 1)
 	out.Fh = f.handles.add(h)
 }
@@ -120,7 +123,6 @@ func (f *fileSystem) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Cre
 		return f.status("tmpfile", err)
 	}
 	f.kern.hold(a.Node)
-	f.kern.arm(a.Node, markData)
 	f.made(&out.EntryOut, &a)
 	f.opened(a.Node, in.Flags, true, &out.OpenOut)
 	return fuse.OK

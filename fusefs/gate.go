@@ -15,6 +15,10 @@ import (
 type gate struct {
 	fuse.RawFileSystem // String, SetDebug, Init and OnUnmount pass
 
+	// standby is the transport's: called before a request that waits by its
+	// nature.
+	standby func()
+
 	inside atomic.Int64 // requests being handled, and 1 while shut runs
 	closed atomic.Bool
 	once   sync.Once
@@ -28,7 +32,7 @@ var _ fuse.RawFileSystem = (*gate)(nil)
 const enotconn = fuse.Status(syscall.ENOTCONN)
 
 func newGate(fs fuse.RawFileSystem) *gate {
-	return &gate{RawFileSystem: fs, gone: make(chan struct{}), idle: make(chan struct{})}
+	return &gate{RawFileSystem: fs, standby: func() {}, gone: make(chan struct{}), idle: make(chan struct{})}
 }
 
 // enter asks for a request to be let in; if it is, leave must follow.
@@ -65,6 +69,7 @@ func (g *gate) SetLkw(c <-chan struct{}, in *fuse.LkIn) fuse.Status {
 		return enotconn
 	}
 	defer g.leave()
+	g.standby()
 	answered, end := make(chan struct{}), make(chan struct{})
 	defer close(answered)
 	go func() {

@@ -1,6 +1,10 @@
 package fusefs
 
-import "github.com/hanwen/go-fuse/v2/fuse"
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
 
 // The methods of gate. Each lets its request through to the file system, or
 // answers ENOTCONN.
@@ -202,6 +206,9 @@ func (g *gate) Write(c <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, 
 		return 0, enotconn
 	}
 	defer g.leave()
+	if in.Flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0 {
+		g.standby()
+	}
 	return g.RawFileSystem.Write(c, in, data)
 }
 
@@ -210,6 +217,9 @@ func (g *gate) Writev(c <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint3
 		return 0, enotconn
 	}
 	defer g.leave()
+	if in.Flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0 {
+		g.standby()
+	}
 	return g.RawFileSystem.Writev(c, in, data)
 }
 
@@ -242,6 +252,7 @@ func (g *gate) Fsync(c <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		return enotconn
 	}
 	defer g.leave()
+	g.standby()
 	return g.RawFileSystem.Fsync(c, in)
 }
 
@@ -282,6 +293,7 @@ func (g *gate) FsyncDir(c <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		return enotconn
 	}
 	defer g.leave()
+	g.standby()
 	return g.RawFileSystem.FsyncDir(c, in)
 }
 

@@ -2,11 +2,13 @@ package fusefs
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/fusefs/filelock"
+	"github.com/warrenfs/warren/fusefs/transport"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -34,6 +36,8 @@ type Hub struct {
 	conns   atomic.Uint64
 	writers writers
 	drops   dropper
+	watch   transport.Watch
+	serving serving
 
 	mu     sync.Mutex
 	mounts map[string]*Mount // by mountpoint
@@ -71,30 +75,56 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 	return h
 }
 
+// serving is how mounts are served that do not say.
+type serving struct {
+	transport string
+	debug     bool
+}
+
+// SetTransport names the transport of mounts whose Config names none, and tells
+// whether each request and reply is logged, at level debug: names, sizes, and
+// the first bytes of contents. It must be called before the first mount. It
+// fails with Invalid when there is no such transport.
+func (h *Hub) SetTransport(name string, debug bool) error {
+	if !slices.Contains(Transports(), name) {
+		return noTransport(name)
+	}
+	h.serving = serving{transport: name, debug: debug}
+	return nil
+}
+
 // Collect implements view.Notifier.
 func (h *Hub) Collect(by view.Observer, changes []view.Change) view.Pending {
 	var out pending
 	for _, k := range *h.kernels.Load() {
 		if view.Observer(k) == by {
 			k.own(changes)
+			out.by = k
 			continue
 		}
 		if n := k.collect(changes); n != nil {
-			out = append(out, n)
+			out.list = append(out.list, n)
 		}
 	}
-	if out == nil {
+	if out.list == nil {
 		return nil
 	}
 	return out
 }
 
 // pending are the notices of one change set.
-type pending []*notices
+type pending struct {
+	by   *kernel // of the mount whose request it is; nil: of none
+	list []*notices
+}
 
-// Send implements view.Pending.
+// Send implements view.Pending. The mount of whoever sends is served meanwhile:
+// a kernel that is told may be waiting for it.
 func (p pending) Send() {
-	for _, n := range p {
+	for _, n := range p.list {
+		if p.by != nil && n.mayWait() {
+			p.by.dev.standby()
+		}
 		n.send()
 	}
 }

@@ -184,8 +184,9 @@ func (m *marks) setID(a *backend.Attr) {
 // Listing implements view.Observer.
 func (k *kernel) Listing(dir backend.NodeID) { k.arm(dir, markListing) }
 
-// Opened implements view.Observer.
-func (k *kernel) Opened(a *backend.Attr, _ bool) { k.arm(a.Node, markData) }
+// Opened implements view.Observer. Opening brings no page into a cache: READ
+// and writing through the cache do, see reading and fileSystem.opened.
+func (k *kernel) Opened(*backend.Attr, bool) {}
 
 // arm marks a node that the kernel holds; one it does not hold has no caches.
 func (k *kernel) arm(node backend.NodeID, m marks) {

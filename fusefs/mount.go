@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sort"
@@ -30,7 +31,7 @@ type Config struct {
 	UID, GID uint32
 	// AllowOther lets other users in, as far as mode bits do.
 	AllowOther bool
-	Transport  string        // "" is TransportGoFuse
+	Transport  string        // "": as Hub.SetTransport says, or TransportOwn
 	Control    []ControlFile // besides those that every mount has
 }
 
@@ -151,7 +152,7 @@ func (m *Mount) openView() error {
 }
 
 // start mounts and does the handshake with the kernel.
-func (m *Mount) start(ctx context.Context) (transport, error) {
+func (m *Mount) start(ctx context.Context) (server, error) {
 	dir := m.cfg.Dir
 	if err := ctx.Err(); err != nil {
 		return nil, mountError(dir, backend.Interrupted, err)
@@ -177,7 +178,7 @@ func (m *Mount) start(ctx context.Context) (transport, error) {
 }
 
 // handshake takes fd over.
-func (m *Mount) handshake(fd int) (transport, error) {
+func (m *Mount) handshake(fd int) (server, error) {
 	if e, ok := topMount(m.cfg.Dir); ok {
 		m.minor = e.minor
 	}
@@ -191,10 +192,12 @@ func (m *Mount) handshake(fd int) (transport, error) {
 		unix.Close(fd)
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
-	t, err := newTransport(m.cfg.Transport, fd, m.gate, m.fs.log)
+	t, err := newServer(cmp.Or(m.cfg.Transport, m.hub.serving.transport), fd, m.gate, serverOptions{
+		watch: &m.hub.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
 	if err != nil {
 		return nil, err
 	}
+	k.dev.standby, m.gate.standby = t.Standby, t.Standby
 	k.epochs = k.dev.incEpoch() == 0 && !m.hub.tests.oldKernel
 	m.fs.ttl = longTimeouts
 	if !k.epochs {

@@ -25,6 +25,9 @@ type device struct {
 	conn  syscall.RawConn
 	count *counters
 	bufs  sync.Pool // of *[maxNotice]byte
+	// standby is called before a handler of this mount waits: the transport
+	// reads on.
+	standby func()
 }
 
 func newDevice(fd int, count *counters) (*device, error) {
@@ -34,7 +37,7 @@ func newDevice(fd int, count *counters) (*device, error) {
 		file.Close()
 		return nil, err
 	}
-	d := &device{file: file, conn: conn, count: count}
+	d := &device{file: file, conn: conn, count: count, standby: func() {}}
 	d.bufs.New = func() any { return new([maxNotice]byte) }
 	return d, nil
 }

@@ -201,6 +201,9 @@ func (s *stack) mounted(name string, cfg Config) *Mount {
 	if cfg.Root == "" {
 		cfg.Root = workDir
 	}
+	if cfg.Transport == "" {
+		cfg.Transport = os.Getenv(transportEnv)
+	}
 	if cfg.Dir == "" {
 		cfg.Dir = filepath.Join(s.dir, name)
 		if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {

@@ -5,44 +5,85 @@ import (
 	"log"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/fusefs/transport"
 )
 
-// TransportGoFuse is go-fuse's own server: it reads requests in goroutines that
-// handle them inline, and starts another reader before it handles a request
-// when none is left. So a mount whose handlers wait for other mounts goes on
-// being served.
-const TransportGoFuse = "go-fuse"
+// The transports.
+const (
+	// TransportOwn is a loop of our own (package transport): one goroutine
+	// reads, handles and replies, and others stand by for when it waits.
+	TransportOwn = "own"
+	// TransportGoFuse is go-fuse's server: it reads requests in goroutines that
+	// handle them inline, and starts another reader before it handles a request
+	// when none is left.
+	TransportGoFuse = "gofuse"
+)
 
-// transport reads requests from one /dev/fuse, has them handled, and writes the
-// replies.
-type transport interface {
+// Transports lists the names, the default first.
+func Transports() []string { return []string{TransportOwn, TransportGoFuse} }
+
+// server reads requests from one /dev/fuse, has them handled, and writes the
+// replies. With any, a mount whose handlers wait goes on being served.
+type server interface {
 	// Serve returns when the connection has ended and no handler runs.
 	Serve()
+	// Standby is called by a handler before it waits.
+	Standby()
 }
+
+// goFuse is go-fuse's server, which always has another reader.
+type goFuse struct{ *fuse.Server }
+
+func (goFuse) Standby() {}
+
+var _, _ server = (*transport.Loop)(nil), goFuse{}
 
 // maxWrite is the most bytes in one READ or WRITE.
 const maxWrite = 1 << 20
 
-// newTransport starts a transport on fd, which it takes over, and answers the
+// serverOptions are what every transport needs.
+type serverOptions struct {
+	watch *transport.Watch
+	ended func() // called when the connection has ended: file locks are not waited for any more
+	debug bool   // log requests
+	log   *slog.Logger
+}
+
+// newServer starts a transport on fd, which it takes over, and answers the
 // kernel's INIT.
-func newTransport(name string, fd int, fs fuse.RawFileSystem, l *slog.Logger) (transport, error) {
+func newServer(name string, fd int, fs fuse.RawFileSystem, o serverOptions) (server, error) {
+	mount := mountOptions(o.log)
+	mount.Debug = o.debug
+	var s server
+	var err error
 	switch name {
-	case "", TransportGoFuse:
-		server, err := fuse.NewServer(fs, fmt.Sprintf("/dev/fd/%d", fd), mountOptions(l))
-		if err != nil {
+	case "", TransportOwn:
+		s, err = transport.New(fd, fs, transport.Options{Mount: mount, Ended: o.ended, Watch: o.watch, Log: o.log})
+	case TransportGoFuse:
+		var g *fuse.Server
+		if g, err = fuse.NewServer(fs, fmt.Sprintf("/dev/fd/%d", fd), mount); err != nil {
 			unix.Close(fd)
-			return nil, &backend.Error{Op: "start transport", Kind: backend.Unavailable, Err: err}
 		}
-		return server, nil
+		s = goFuse{g}
+	default:
+		unix.Close(fd)
+		return nil, noTransport(name)
 	}
-	unix.Close(fd)
-	return nil, &backend.Error{Op: "start transport", Path: name, Kind: backend.Invalid,
-		Err: fmt.Errorf("no such transport; there is %s", TransportGoFuse)}
+	if err != nil {
+		return nil, &backend.Error{Op: "start transport", Kind: backend.Unavailable, Err: err}
+	}
+	return s, nil
+}
+
+func noTransport(name string) error {
+	return &backend.Error{Op: "start transport", Path: name, Kind: backend.Invalid,
+		Err: fmt.Errorf("no such transport; there are %s", strings.Join(Transports(), ", "))}
 }
 
 // mountOptions are what is negotiated with the kernel. Not among them, on
@@ -74,6 +115,6 @@ func mountOptions(l *slog.Logger) *fuse.MountOptions {
 type logWriter struct{ log *slog.Logger }
 
 func (w logWriter) Write(p []byte) (int, error) {
-	w.log.Debug("go-fuse", "line", string(p))
+	w.log.Debug("go-fuse", "line", strings.TrimSpace(string(p)))
 	return len(p), nil
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // serve runs until the connection ends, and cleans up.
-func (m *Mount) serve(t transport) {
+func (m *Mount) serve(t server) {
 	t.Serve()
 	close(m.ended)
 	m.finish()

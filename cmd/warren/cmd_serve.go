@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -19,6 +24,10 @@ type serveOptions struct {
 	Level   string
 	Memory  int64
 	ReadyFD int
+
+	Transport string
+	DebugFuse bool
+	Profile   string
 }
 
 // defaultMemory is the soft limit of the daemon's heap, in MiB.
@@ -30,6 +39,10 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Content, "content", "", "refuse a store that was not made with this driver of content, `segment|badger` (warren init chooses it)")
 	f.StringVar(&o.Level, "log-level", "info", "what to log: `debug|info|warn|error`")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
+	f.StringVar(&o.Transport, "transport", "own", "how requests of the kernel are read: `own|gofuse`")
+	f.BoolVar(&o.DebugFuse, "debug-fuse", false, "log each request of the kernel and its reply: names, sizes, the first bytes of contents (implies --log-level debug)")
+	f.StringVar(&o.Profile, "pprof", "", "serve profiles of the daemon on a loopback `ADDRESS`, for development")
+	_ = f.MarkHidden("pprof")
 	f.IntVar(&o.ReadyFD, "ready-fd", -1, "write a line to descriptor `N` and close it when requests are answered")
 }
 
@@ -45,6 +58,9 @@ everything to the disk and end it. Mounts made by ` + "`warren mount`" + ` come 
 }
 
 func runServe(ctx context.Context, a *app, o *serveOptions) error {
+	if o.DebugFuse {
+		o.Level = "debug"
+	}
 	log, err := newLog(a, o.Level)
 	if err != nil {
 		return err
@@ -71,11 +87,39 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.prepare(d); err != nil {
+		return errors.Join(err, d.close(ctx))
+	}
 	err = d.serve(ctx, func() { a.ready(o.ReadyFD, d) })
 	if err == nil && ctx.Err() != nil {
 		log.Info("stopped")
 	}
 	return err
+}
+
+// prepare sets up what mounts and developers see of d, before there is any
+// mount.
+func (o *serveOptions) prepare(d *daemon) error {
+	if err := d.hub.SetTransport(o.Transport, o.DebugFuse); err != nil {
+		return usagef("--transport %q is not own or gofuse", o.Transport)
+	}
+	if o.Profile == "" {
+		return nil
+	}
+	addr, err := netip.ParseAddrPort(o.Profile)
+	if err != nil || !addr.Addr().IsLoopback() {
+		return usagef("--pprof %q is not a loopback address with a port", o.Profile)
+	}
+	l, err := net.Listen("tcp", o.Profile)
+	if err != nil {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	go func() { d.log.Debug("profiles end", "err", http.Serve(l, mux)) }()
+	return nil
 }
 
 // ready tells whoever waits that requests are answered.

@@ -74,8 +74,10 @@ var law = map[string]rule{
 	"fusefs/filelock": {
 		may: []string{"backend"},
 		why: "locks of open files, apart from how they are asked for"},
+	"fusefs/transport": {
+		why: "requests in, replies out: what they mean, it does not know"},
 	"fusefs": {
-		may:   []string{"backend", "policy/view", "fusefs/filelock"},
+		may:   []string{"backend", "policy/view", "fusefs/filelock", "fusefs/transport"},
 		tests: append([]string{"backend/tree", "policy", "workspace"}, drivers...),
 		why:   "the kernel's side sees one view; what it may not see it cannot reach"},
 	"control": {
