@@ -193,8 +193,8 @@ func (r *Registry) SetAgent(ctx context.Context, key string, c AgentChange) (Age
 	return a, err
 }
 
-// RemoveAgent removes an agent, its memberships, its mount records and all its
-// files. The caller unmounts its mounts first. Busy: it is another's parent.
+// RemoveAgent removes an agent, its memberships, its mount records, the
+// exceptions to the deny-list in its tree, and all its files. The caller unmounts its mounts first. Busy: it is another's parent.
 func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -228,11 +228,15 @@ func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 			records[string(recordKey(recMount, id))] = nil
 		}
 	}
+	settings, fewer := r.Settings().without("/agents/" + key)
+	if fewer {
+		records[string(recordKey(recSettings, ""))] = &settings
+	}
 	if err := r.put(ctx, records); err != nil {
 		return err
 	}
 	r.mu.Lock()
-	r.agents[key], r.projects, r.mounts = &a, projects, mounts
+	r.agents[key], r.projects, r.mounts, r.settings = &a, projects, mounts, settings
 	r.mu.Unlock()
 	if err := r.publish(ctx); err != nil {
 		return err

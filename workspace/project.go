@@ -29,7 +29,7 @@ func (r *Registry) Project(slug string) (Project, error) {
 }
 
 // CreateProject makes a project with the volume at /projects/<slug>. Exist:
-// there is one; NotFound: a member that is no agent.
+// there is one; NotFound: a member that is no agent; Invalid: one that is shared.
 func (r *Registry) CreateProject(ctx context.Context, slug string, members map[string]string) (Project, error) {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -89,6 +89,9 @@ func (r *Registry) checkMember(key, right string) error {
 	if right != "read" && right != "write" {
 		return fail(backend.Invalid, "right %q is not read or write", right)
 	}
-	_, err := r.Agent(key)
+	a, err := r.Agent(key)
+	if err == nil && a.Role == policy.Shared {
+		err = fail(backend.Invalid, "agent %q is shared: it sees nothing but its own tree, so it can be no member of a project", key)
+	}
 	return err
 }

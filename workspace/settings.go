@@ -55,6 +55,16 @@ func (r *Registry) DisallowName(ctx context.Context, x NameException) error {
 	})
 }
 
+// without gives the settings without the exceptions that hold at top or below
+// it, and whether there were any.
+func (s Settings) without(top string) (Settings, bool) {
+	left := s.clone()
+	left.Exceptions = slices.DeleteFunc(left.Exceptions, func(x NameException) bool {
+		return x.Under == top || strings.HasPrefix(x.Under, top+"/")
+	})
+	return left, len(left.Exceptions) < len(s.Exceptions)
+}
+
 // setSettings changes the settings, stores and publishes them.
 func (r *Registry) setSettings(ctx context.Context, fn func(*Settings) error) error {
 	r.change.Lock()
@@ -73,6 +83,9 @@ func (r *Registry) setSettings(ctx context.Context, fn func(*Settings) error) er
 func cleanException(x NameException) (NameException, error) {
 	if x.Name == "" || len(x.Name) > backend.MaxName || strings.ContainsAny(x.Name, "/\x00") {
 		return x, fail(backend.Invalid, "%q is not a pattern for a file's name", x.Name)
+	}
+	if x.Name == "." || x.Name == ".." {
+		return x, fail(backend.Invalid, "%q is no file's name", x.Name)
 	}
 	if _, err := path.Match(x.Name, "x"); err != nil {
 		return x, fail(backend.Invalid, "%q is not a pattern for a file's name: %v", x.Name, err)

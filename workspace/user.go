@@ -59,8 +59,8 @@ func (r *Registry) AddUser(ctx context.Context, id, name, email string) (User, e
 	return *u, nil
 }
 
-// RemoveUser removes a user and /users/<id> with all in it. Busy: an agent is
-// still theirs.
+// RemoveUser removes a user, /users/<id> with all in it and the exceptions to
+// the deny-list there. Busy: an agent is still theirs.
 func (r *Registry) RemoveUser(ctx context.Context, id string) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -76,11 +76,16 @@ func (r *Registry) RemoveUser(ctx context.Context, id string) error {
 		return err
 	}
 	u.Removing = true
-	if err := r.put(ctx, map[string]any{string(recordKey(recUser, id)): &u}); err != nil {
+	records := map[string]any{string(recordKey(recUser, id)): &u}
+	settings, fewer := r.Settings().without("/users/" + id)
+	if fewer {
+		records[string(recordKey(recSettings, ""))] = &settings
+	}
+	if err := r.put(ctx, records); err != nil {
 		return err
 	}
 	r.mu.Lock()
-	r.users[id] = &u
+	r.users[id], r.settings = &u, settings
 	r.mu.Unlock()
 	if err := r.publish(ctx); err != nil {
 		return err

@@ -202,10 +202,17 @@ var _ server.Mounter = mounter{}
 
 func (m mounter) Mount(ctx context.Context, s server.Mounting) (string, error) {
 	o := s.View
-	got, err := m.hub.Mount(ctx, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir,
+	got, err := m.hub.Mount(ctx, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir, Exact: s.Recorded,
 		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther})
 	if err != nil {
 		return "", err
+	}
+	if s.Gone != nil {
+		go func() {
+			if got.Wait(); got.Taken() {
+				s.Gone()
+			}
+		}()
 	}
 	return got.Dir(), nil
 }

@@ -186,3 +186,22 @@ func (f *fixture) link(agent, from, to string) {
 		f.t.Fatal(err)
 	}
 }
+
+// take unmounts as umount(8) does. The function it gives tells the server.
+func (m *mounts) take(dir string) (gone func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone = m.up[dir].Gone
+	delete(m.up, dir)
+	return gone
+}
+
+// contains tells whether the text of err has all of words.
+func contains(err error, words ...string) bool {
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			return false
+		}
+	}
+	return true
+}

@@ -32,7 +32,7 @@ func (s *Server) listMounts(w http.ResponseWriter, _ *http.Request) error {
 	s.mu.Unlock()
 	for i, m := range out {
 		if m.State == stateUp && !slices.Contains(up, m.Dir) {
-			out[i].State = "gone: it was unmounted behind the daemon's back"
+			out[i].State = "gone: it was unmounted, and will be forgotten in a few seconds"
 		}
 	}
 	slices.SortFunc(out, func(a, b control.Mount) int { return strings.Compare(a.Dir, b.Dir) })
@@ -77,8 +77,11 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 	s.mounting.Lock()
 	defer s.mounting.Unlock()
 	var err error
-	if m.Dir, err = s.up(r.Context(), m); err != nil {
+	if m.Dir, err = s.up(r.Context(), m, false); err != nil {
 		return err
+	}
+	if err := s.forgetAt(r.Context(), m.Dir); err != nil { // one that was here before and is gone
+		return errors.Join(err, s.Mounts.Unmount(context.WithoutCancel(r.Context()), m.Dir, true))
 	}
 	rec, err := s.Registry.AddMount(r.Context(), m)
 	if err != nil {
@@ -89,13 +92,61 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 }
 
 // up makes a mount and tells where it really is. mounting held.
-func (s *Server) up(ctx context.Context, m workspace.Mount) (string, error) {
+func (s *Server) up(ctx context.Context, m workspace.Mount, recorded bool) (string, error) {
 	access, err := mountAccess(m.Access)
 	if err != nil {
 		return "", err
 	}
-	return s.Mounts.Mount(ctx, Mounting{Dir: m.Dir, AllowOther: m.AllowOther,
+	dir := "" // guarded by mounting
+	dir, err = s.Mounts.Mount(ctx, Mounting{Dir: m.Dir, Recorded: recorded, AllowOther: m.AllowOther,
+		Gone: func() { s.gone(&dir) },
 		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID}})
+	return dir, err
+}
+
+// forgetAfter is how long the record of a mount outlives its umount(8). When
+// the host goes down, mounts go and the daemon is told to stop in any order; the
+// next start must bring them back.
+const forgetAfter = 5 * time.Second
+
+// gone forgets the mount at *dir, which its user has unmounted, unless the
+// daemon stops, or something is mounted there again.
+func (s *Server) gone(dir *string) {
+	select {
+	case <-s.done:
+		return
+	case <-time.After(s.forget):
+	}
+	s.mounting.Lock()
+	defer s.mounting.Unlock()
+	select {
+	case <-s.done:
+		return
+	default:
+	}
+	if slices.Contains(s.Mounts.Mounted(), *dir) {
+		return
+	}
+	if err := s.forgetAt(context.Background(), *dir); err != nil {
+		s.Log.Error("a mount that was unmounted stays recorded", "dir", *dir, "err", err)
+	}
+}
+
+// forgetAt forgets what is recorded for dir. mounting held.
+func (s *Server) forgetAt(ctx context.Context, dir string) error {
+	for _, m := range s.Registry.Mounts() {
+		if m.Dir != dir {
+			continue
+		}
+		if err := s.Registry.RemoveMount(ctx, m.ID); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.failed, m.ID)
+		s.mu.Unlock()
+		s.Log.Info("mount forgotten: it was unmounted by another than the daemon", "agent", m.Agent, "dir", dir)
+	}
+	return nil
 }
 
 // mountAccess reads a mount's access mode.
@@ -142,17 +193,6 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	return ok(w)
 }
 
-// samePlace refuses a mountpoint whose recorded path, free of symlinks then, now
-// leads through one: who may rename its parents would choose where it is mounted.
-func samePlace(dir string) error {
-	parent := filepath.Dir(dir)
-	real, err := filepath.EvalSymlinks(parent)
-	if err != nil || real == parent {
-		return nil // what is missing, mounting says
-	}
-	return failf(backend.Denied, "%s now leads through a symbolic link to %s; `warren umount` it, and mount it where it should be", dir, real)
-}
-
 // Restore mounts the recorded mounts again; what a daemon that died left at
 // their mountpoints is cleared. One that does not come back stays recorded;
 // `warren mounts` tells why.
@@ -161,11 +201,7 @@ func (s *Server) Restore(ctx context.Context) {
 	defer s.mounting.Unlock()
 	for _, m := range s.Registry.Mounts() {
 		start := time.Now()
-		err := samePlace(m.Dir)
-		if err == nil {
-			_, err = s.up(ctx, m)
-		}
-		if err != nil {
+		if _, err := s.up(ctx, m, true); err != nil {
 			s.Log.Error("mount did not come back", "agent", m.Agent, "dir", m.Dir, "err", err)
 			s.mu.Lock()
 			s.failed[m.ID] = text(err)

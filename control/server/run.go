@@ -39,6 +39,10 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if a.Access == view.None.String() {
+		return failf(backend.Denied, "agent %q has access none: it sees nothing, so no command can work as it; "+
+			"`warren agent set %s --access rw` (or ro) lets it in", a.Key, a.Key)
+	}
 	uid, gid, err := runIDs(r, c, a)
 	if err != nil {
 		return err
@@ -134,8 +138,13 @@ func (s *Server) endRun(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
+// noID is the number that means "leave it as it is" to chown(2).
+const noID = ^uint32(0)
+
 // runIDs decides who a command runs as: by default a uid of the agent's own
 // where root asks, else the caller itself. Nobody but root may name another.
+// Neither is 0 for what root runs: files of root's group are often readable to
+// it. A caller who is in group 0 already gains nothing by it, and may.
 func runIDs(r *http.Request, c control.RunSpec, a workspace.Agent) (uid, gid uint32, err error) {
 	cred := peer(r)
 	uid, gid = a.RunUID, a.RunUID
@@ -154,6 +163,10 @@ func runIDs(r *http.Request, c control.RunSpec, a workspace.Agent) (uid, gid uin
 	switch {
 	case cred.Uid != 0 && (uid != cred.Uid || gid != cred.Gid):
 		return 0, 0, failf(backend.Denied, "only root may run a command as another user; run it as yourself")
+	case uid == noID || gid == noID:
+		return 0, 0, invalid("%d is no uid or gid", noID)
+	case cred.Uid == 0 && uid != 0 && gid == 0:
+		return 0, 0, failf(backend.Denied, "a command is not run in root's group: its files of the host may be readable to it; name another --gid")
 	case uid == 0:
 		return 0, 0, failf(backend.Denied, "a command is not run as root: root of the host reads what it likes")
 	}

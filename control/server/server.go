@@ -38,7 +38,14 @@ type Mounter interface {
 
 // Mounting is one mount to be made.
 type Mounting struct {
-	Dir        string
+	Dir string
+	// Recorded: Dir is where the mount was before. A symbolic link on the way
+	// to it now is Denied: who may rename what is above it would choose where
+	// root mounts.
+	Recorded bool
+	// Gone, if set, is called once if somebody else than Unmount takes the
+	// mount out of the host's tree while the daemon runs: an umount(8).
+	Gone       func()
 	View       view.Options // without Observer
 	AllowOther bool
 }
@@ -75,7 +82,8 @@ type Server struct {
 	done chan struct{} // closed when shutting down
 	once sync.Once
 
-	mounting sync.Mutex // one mount or unmount at a time
+	forget   time.Duration // how long after an umount(8) the record goes
+	mounting sync.Mutex    // one mount or unmount at a time
 
 	mu     sync.Mutex
 	runs   map[string]*run   // by id
@@ -87,7 +95,8 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, done: make(chan struct{}), runs: map[string]*run{}, failed: map[string]string{}}
+	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter,
+		runs: map[string]*run{}, failed: map[string]string{}}
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
