@@ -2,11 +2,14 @@ package tree_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
 	"github.com/warrenfs/warren/backend/mem"
+	"github.com/warrenfs/warren/backend/segment"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/backend/writeback"
 )
@@ -29,6 +32,7 @@ func drivers() []namedDriver {
 		{"badger", openBadger},
 		{"writeback over mem", openWritebackMem},
 		{"writeback over badger", openWritebackBadger},
+		{"segments", openSegments},
 	}
 }
 
@@ -71,6 +75,33 @@ func wrap(t *testing.T, below *driver) *driver {
 		s, err := writeback.Open(context.Background(), writeback.Options{Driver: below.store, Dir: dir})
 		must(t, err)
 		d.store = s
+	}
+	open(t)
+	t.Cleanup(func() { d.store.Close() })
+	d.reopen = func(t *testing.T) {
+		must(t, d.store.Close())
+		if below.store.View(context.Background(), func(backend.Tx) error { return nil }) != nil {
+			below.reopen(t) // Close went down to the driver
+		}
+		open(t)
+	}
+	return d
+}
+
+// openSegments is what serve opens: segments over writeback over badger.
+func openSegments(t *testing.T) *driver {
+	below, dir := openBadger(t), t.TempDir()
+	d := &driver{}
+	open := func(t *testing.T) {
+		c, err := segment.Open(segment.Options{Dir: filepath.Join(dir, "segments"), Logged: true, Reserve: -1,
+			SegmentSize: 4 << 20, ReclaimEvery: 20 * time.Millisecond})
+		must(t, err)
+		wb, err := writeback.Open(context.Background(), writeback.Options{Driver: below.store, Dir: filepath.Join(dir, "log"),
+			Bulk: c, CommitAge: 20 * time.Millisecond})
+		must(t, err)
+		s, err := c.Bind(context.Background(), wb)
+		must(t, err)
+		d.store, d.content = s, c
 	}
 	open(t)
 	t.Cleanup(func() { d.store.Close() })
