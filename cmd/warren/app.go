@@ -203,9 +203,10 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 // noun makes a command that only groups others.
 func noun(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, DisableFlagsInUseLine: true}
+	c.SuggestionsMinimumDistance = 2
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usagef("unknown command %q for %q; see `%s --help`", args[0], c.CommandPath(), c.CommandPath())
+			return unknownCommand(c, args[0])
 		}
 		return c.Help()
 	}

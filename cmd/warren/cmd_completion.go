@@ -19,7 +19,10 @@ func newCompletionCommand(a *app) *cobra.Command {
 	}
 	c.Long = `Print a shell's completion script. For bash:
 
-    source <(warren completion bash)`
+    source <(warren completion bash)
+
+It needs the package bash-completion (its functions, loaded in that shell). Keys of
+agents are completed by asking the daemon, if it runs.`
 	return c
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -137,14 +138,26 @@ func localError(err error) error {
 
 func runFSRemove(ctx context.Context, a *app, o *fsOptions, args []string) error {
 	c := a.client()
+	removed := []string{}
+	var errs []error
 	for _, path := range args {
-		if err := c.Remove(ctx, o.Agent, path, o.Recursive); err != nil {
+		err := c.Remove(ctx, o.Agent, path, o.Recursive)
+		if kind := control.KindOf(err); kind == control.KindUnavailable || kind == control.KindInterrupted {
 			return err
 		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, path)
 	}
-	return a.done(struct {
+	if len(errs) == len(args) && len(args) == 1 {
+		return errs[0]
+	}
+	err := a.done(struct {
 		Removed []string `json:"removed"`
-	}{args}, "%d removed", len(args))
+	}{removed}, "%d removed", len(removed))
+	return errors.Join(err, someFailed(errs, len(args)))
 }
 
 func runFSMkdir(ctx context.Context, a *app, o *fsOptions, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,7 +45,24 @@ func runPolicyShow(ctx context.Context, a *app, o *policyOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.answer(p, func(w io.Writer) { _, _ = io.WriteString(w, p.Cedar) })
+	return a.answer(p, func(w io.Writer) {
+		_, _ = io.WriteString(w, p.Cedar)
+		writeNames(w, p)
+	})
+}
+
+// writeNames writes the deny-list and its exceptions as Cedar comments, so that
+// what is shown stays Cedar.
+func writeNames(w io.Writer, p control.Policy) {
+	_, _ = fmt.Fprintf(w, "\n// Names of the deny-list: %s\n", strings.Join(p.DenyNames, " "))
+	if len(p.Exceptions) == 0 {
+		_, _ = fmt.Fprintln(w, "// No exceptions; `warren policy allow-name NAME --under PATH` makes one.")
+		return
+	}
+	_, _ = fmt.Fprintln(w, "// Exceptions:")
+	for _, x := range p.Exceptions {
+		_, _ = fmt.Fprintf(w, "//   %s under %s\n", x.Name, x.Under)
+	}
 }
 
 func runPolicyExplain(ctx context.Context, a *app, o *policyOptions, path string) error {

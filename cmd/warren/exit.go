@@ -57,6 +57,25 @@ func usagef(format string, args ...any) error {
 	return control.Errorf(control.KindInvalid, format, args...)
 }
 
+// someFailed is the error of a command that did what it could of n things: of
+// kind partial, or where nothing was done of the kind that all failures have.
+// nil without errs.
+func someFailed(errs []error, n int) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	kind := control.KindPartial
+	if len(errs) == n {
+		kind = control.KindOf(errs[0])
+		for _, err := range errs {
+			if control.KindOf(err) != kind {
+				kind = control.KindFailed
+			}
+		}
+	}
+	return control.Errorf(kind, "%d of %d failed: %v", len(errs), n, errors.Join(errs...))
+}
+
 // exitCode gives the exit code of err.
 func exitCode(err error) int {
 	var s *statusError

@@ -39,9 +39,12 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Deadline:            time.Now().Add(8 * time.Minute),
 		Condition: func(cond string) (bool, error) {
-			if cond == "go" {
+			switch cond {
+			case "go":
 				_, err := exec.LookPath("go")
 				return err == nil, nil
+			case "root":
+				return os.Geteuid() == 0, nil
 			}
 			return false, errors.New("unknown condition")
 		},

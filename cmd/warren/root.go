@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -24,13 +27,19 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	showVersion := false
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usagef("unknown command %q; see `warren --help`", args[0])
+			return unknownCommand(c, args[0])
+		}
+		if showVersion {
+			return runVersion(a)
 		}
 		return c.Help()
 	}
 	root.Args = cobra.ArbitraryArgs
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%v; see `%s --help`", err, c.CommandPath())
 	})
@@ -53,5 +62,47 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 	add(groupShare, newFSCommand(a), newPathCommand(a), newProjectCommand(a))
 	add(groupOperate, newFsckCommand(a), newVersionCommand(a), newCompletionCommand(a), newManCommand(a))
 	root.SetHelpCommandGroupID(groupOperate)
+	root.SetHelpCommand(newHelpCommand())
+	completeAgents(a, root)
 	return root
+}
+
+// newHelpCommand makes `warren help`, which for a command that is not there is
+// an error of usage.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND…]", Short: "Show help for a command", DisableFlagsInUseLine: true, GroupID: groupOperate,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			at, _, err := c.Root().Find(args)
+			var out []cobra.Completion
+			for _, sub := range at.Commands() {
+				if err == nil && sub.IsAvailableCommand() {
+					out = append(out, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			at := c.Root()
+			for _, name := range args {
+				next, _, err := at.Find([]string{name})
+				if err != nil || next == at {
+					return unknownCommand(at, name)
+				}
+				at = next
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
+}
+
+// unknownCommand is the error of usage for a name that is no command of c, with
+// those that it may have been meant for.
+func unknownCommand(c *cobra.Command, name string) error {
+	meant := ""
+	if like := c.SuggestionsFor(name); len(like) > 0 {
+		meant = fmt.Sprintf("; did you mean %s?", strings.Join(like, " or "))
+	}
+	return usagef("unknown command %q for %q%s (`%s --help` lists them)", name, c.CommandPath(), meant, c.CommandPath())
 }
