@@ -106,7 +106,11 @@ func TestInChild(t *testing.T) {
 }
 
 func inChild(dir string) string {
-	s, err := badger.Open(ctx, badger.Options{Dir: dir})
+	o := badger.Options{Dir: dir}
+	if os.Getenv("CHILD_BALLAST") != "" {
+		o.Ballast = testBallast
+	}
+	s, err := badger.Open(ctx, o)
 	if err != nil {
 		return fmt.Sprintf("open %d %v", backend.KindOf(err), err)
 	}
@@ -117,6 +121,9 @@ func inChild(dir string) string {
 	}
 	if err := s.View(ctx, func(tx backend.Tx) error { return isHistory(tx, want) }); err != nil {
 		return fmt.Sprintf("read %d %v", backend.KindOf(err), err)
+	}
+	if os.Getenv("CHILD_READS") != "" {
+		return fmt.Sprintf("lsn %d", lsn)
 	}
 	// The store can be written to, and what is written is found again.
 	if _, err := s.Update(ctx, func(tx backend.Tx) error { return tx.Set([]byte("z"), nil) }); err != nil {

@@ -57,12 +57,32 @@
 //
 // # Full disk
 //
-// Badger dies by SIGBUS when the disk is full. So an Update is refused with
-// NoSpace, and nothing done, when the disk has less than [Options.Reserve] left;
-// so is Open. The files of Badger's write-ahead logs are allocated in advance.
+// Badger writes its files through mappings, in goroutines of its own, and dies
+// by SIGBUS where the disk has no block for a page. So a file has all its blocks
+// before Badger gets the mapping (mapping.go), and the log, the next log and the
+// room behind the manifest are allocated in advance (wal.go, room.go). What the
+// disk has not comes from [Options.Ballast], which is made whole again when
+// there is room. Where that is used up as well,
+//
+//   - an Update is refused with NoSpace, and nothing done, once it might make
+//     Badger start another memtable (14 MiB after it started the last one);
+//   - a table waits for room, for as long as it takes; what it is made from
+//     stays, and Views go on;
+//   - Open needs a few blocks, which the store's own unused files give; without
+//     them it fails with NoSpace;
+//   - Close fails with NoSpace and leaves Badger as it is.
+//
+// This holds on filesystems that can allocate (ext4, XFS, tmpfs), and, slower,
+// on others that overwrite in place. On one that copies on write (Btrfs, ZFS) a
+// page may need a new block whenever it is written, and a full disk may still
+// end the process.
+//
+// Badger does not notice that a compaction could not make the file of a table:
+// the keys in it would be lost. So a compaction waits while no file can be made.
 //
 // # Lock order
 //
-// Store.writer (one Update at a time), then Store.mu. Functions given to View
+// Store.writer (one Update at a time), then Store.mu. room.mu, and the table of
+// mappings', are leaves that Badger's goroutines take too. Functions given to View
 // run without either, those given to Update with writer.
 package badger

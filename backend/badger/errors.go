@@ -70,8 +70,11 @@ func openFailed(dir string, err error) error {
 }
 
 // logger hands Badger's messages on. What Badger takes for worth an Info is of
-// interest when debugging only.
-type logger struct{ log *slog.Logger }
+// interest when debugging only. One of them is where a compaction can be held.
+type logger struct {
+	log  *slog.Logger
+	room *room // nil: nothing is held
+}
 
 var _ badger.Logger = logger{}
 
@@ -84,4 +87,10 @@ func (l logger) say(level slog.Level, format string, args []any) {
 func (l logger) Errorf(format string, args ...any)   { l.say(slog.LevelError, format, args) }
 func (l logger) Warningf(format string, args ...any) { l.say(slog.LevelWarn, format, args) }
 func (l logger) Infof(format string, args ...any)    { l.say(slog.LevelDebug, format, args) }
-func (l logger) Debugf(string, ...any)               {}
+
+// Debugf holds a compaction while no table could be made.
+func (l logger) Debugf(format string, _ ...any) {
+	if l.room != nil && strings.HasPrefix(format, compacting) {
+		l.room.beforeTable()
+	}
+}

@@ -1,7 +1,13 @@
 package badger
 
-// SetReserve changes Options.Reserve of an open store.
-func SetReserve(s *Store, n int64) { s.reserve = n }
+// SetFree makes the store believe that the disk has n bytes free, or has it look
+// again with -1.
+func SetFree(s *Store, n int64) {
+	s.room.disk = diskSpace
+	if n >= 0 {
+		s.room.disk = func(string) (space, error) { return space{free: n, inodes: -1}, nil }
+	}
+}
 
 // EncodeForTest gives the record of a value under a stored key.
 func EncodeForTest(stored, value string) []byte { return encode([]byte(stored), []byte(value)) }

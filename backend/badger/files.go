@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
@@ -34,7 +32,7 @@ func lockDir(dir string) (*os.File, error) {
 		f.Close()
 		return nil, fail("open store", dir, fmt.Errorf("lock it: %w", err))
 	}
-	if err := os.WriteFile(pidFile(dir), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+	if err := os.WriteFile(pidFile(dir), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil && !errors.Is(err, unix.ENOSPC) {
 		f.Close()
 		return nil, fail("open store", dir, err)
 	}
@@ -109,106 +107,4 @@ func diskUse(dir string) (int64, error) {
 		}
 	}
 	return total, nil
-}
-
-// diskFree is the number of bytes that ordinary users may still take.
-func diskFree(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
-
-// walSize is the size Badger gives to the files of its write-ahead logs.
-const walSize = 2 * memTableSize
-
-// nextLog keeps the file of Badger's next write-ahead log ready, with its
-// blocks allocated: Badger maps the file and would die by SIGBUS on a full disk.
-// The file has size 0 until Badger takes it, which then keeps its blocks. Only
-// the holder of Store.writer uses it.
-type nextLog struct {
-	dir  string
-	log  *slog.Logger
-	file *os.File // nil: none is ready
-	off  bool     // the filesystem cannot allocate
-}
-
-// allocateCurrent gives the log that Badger just opened its blocks.
-func (n *nextLog) allocateCurrent() {
-	id, err := n.last()
-	if err != nil || id == 0 {
-		return
-	}
-	f, err := os.OpenFile(n.name(id), os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	n.allocate(f)
-}
-
-// prepare makes the next file ready unless it is.
-func (n *nextLog) prepare() {
-	if n.off {
-		return
-	}
-	if n.file != nil {
-		var st unix.Stat_t
-		if err := unix.Fstat(int(n.file.Fd()), &st); err == nil && st.Size == 0 {
-			return
-		}
-		n.file.Close()
-		n.file = nil
-	}
-	id, err := n.last()
-	if err != nil {
-		n.log.Warn("badger: cannot list the write-ahead logs", "dir", n.dir, "err", err)
-		return
-	}
-	f, err := os.OpenFile(n.name(id+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		n.log.Warn("badger: cannot make the next write-ahead log", "dir", n.dir, "err", err)
-		return
-	}
-	n.file = f
-	n.allocate(f)
-}
-
-func (n *nextLog) allocate(f *os.File) {
-	switch err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, walSize); {
-	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
-		n.off = true
-	case err != nil:
-		n.log.Warn("badger: cannot allocate a write-ahead log", "file", f.Name(), "err", err)
-	}
-}
-
-// drop removes the file if Badger did not take it.
-func (n *nextLog) drop() {
-	if n.file == nil {
-		return
-	}
-	if info, err := n.file.Stat(); err == nil && info.Size() == 0 {
-		_ = os.Remove(n.file.Name())
-	}
-	n.file.Close()
-	n.file = nil
-}
-
-func (n *nextLog) name(id int) string { return filepath.Join(n.dir, fmt.Sprintf("%05d.mem", id)) }
-
-// last is the highest number of a log in the directory.
-func (n *nextLog) last() (int, error) {
-	logs, err := names(n.dir, ".mem")
-	if err != nil {
-		return 0, err
-	}
-	highest := 0
-	for _, name := range logs {
-		if id, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), ".mem")); err == nil {
-			highest = max(highest, id)
-		}
-	}
-	return highest, nil
 }

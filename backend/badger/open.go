@@ -7,15 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/warrenfs/warren/backend"
 )
 
 // Open opens the store in o.Dir, or makes it in a directory that is empty or not
-// there. Errors: Busy when another process has it open; NoSpace when the disk is
-// too full to work safely; IO when it is damaged; Invalid when the directory
-// holds something else; Denied; Interrupted.
+// there. Errors: Busy when another process has it open; NoSpace when the disk
+// has not even some blocks, nor the ballast; IO when it is damaged; Invalid when
+// the directory holds something else; Denied; Interrupted.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if o.Dir == "" {
@@ -42,15 +44,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // open opens a locked directory.
 func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
-	if o.Reserve >= 0 {
-		if err := checkSpace("open store", o.Dir, o.Reserve); err != nil {
-			return nil, err
-		}
-	}
 	if err := sweep(o.Dir); err != nil {
 		return nil, fail("open store", o.Dir, err)
 	}
-	opt := badgerOptions(o.Dir, logger{o.Log})
+	opt := badgerOptions(o.Dir, logger{log: o.Log})
 	m, err := readManifest(o.Dir, opt)
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
@@ -68,32 +65,43 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 	if err != nil {
 		return nil, fail("open store", o.Dir, err)
 	}
+	room, err := newRoom(o.Dir, o.Ballast, o.Log)
+	if err != nil {
+		return nil, errors.Join(fail("open store", o.Dir, err), w.file.Close())
+	}
 	s := &Store{
-		dir: o.Dir, log: o.Log, reserve: o.Reserve, lock: lock,
-		writer: make(chan struct{}, 1), witness: w, next: nextLog{dir: o.Dir, log: o.Log},
+		dir: o.Dir, log: o.Log, room: room, lock: lock,
+		writer: make(chan struct{}, 1), witness: w, wal: walFiles{dir: o.Dir, log: o.Log, room: room},
 		readers: make(map[backend.LSN]int),
 	}
+	opt.Logger = logger{log: o.Log, room: room}
 	if err := s.start(opt, durable, orphans); err != nil {
-		return nil, errors.Join(err, w.file.Close())
+		return nil, errors.Join(err, room.close(), w.file.Close())
 	}
-	checkCtx, cancel := context.WithCancel(context.Background())
-	checked := make(chan struct{})
-	s.stopCheck = func() { cancel(); <-checked }
-	go func() {
-		defer close(checked)
-		s.checkBehind(checkCtx, rest)
-	}()
+	s.behind(rest)
 	return s, nil
+}
+
+// behind starts what runs while the store is open.
+func (s *Store) behind(unchecked []tableFile) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	s.stopBehind = func() { cancel(); running.Wait() }
+	running.Go(func() { s.checkBehind(ctx, unchecked) })
+	running.Go(func() { s.watchRoom(ctx) })
 }
 
 // start opens Badger and finds out which Update was the last. That of durable
 // and what is in orphans must be there.
 func (s *Store) start(opt badger.Options, durable backend.LSN, orphans []orphan) error {
-	db, err := openBadger(opt)
+	err := s.room.makeDiscard()
+	if err == nil {
+		s.db, err = openBadger(opt)
+	}
 	if err != nil {
 		return openFailed(s.dir, err)
 	}
-	s.db = db
+	s.keepManifest()
 	err = s.load()
 	if err == nil && s.last < durable {
 		err = damaged("open store", s.dir, fmt.Errorf(
@@ -107,13 +115,16 @@ func (s *Store) start(opt badger.Options, durable backend.LSN, orphans []orphan)
 		return errors.Join(err, fail("open store", s.dir, s.shutDown()))
 	}
 	s.db.SetDiscardTs(timestamp(s.last))
-	s.next.allocateCurrent()
-	s.next.prepare()
+	s.room.setOpened(true)
+	s.wal.prepare()
+	s.room.regrow(0)
+	s.measure()
 	return nil
 }
 
 func openBadger(opt badger.Options) (db *badger.DB, err error) {
 	defer recoverInto(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return badger.OpenManaged(opt)
 }
 

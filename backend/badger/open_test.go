@@ -111,26 +111,6 @@ func TestOpenRefusesNewerFormat(t *testing.T) {
 	opens(t, badger.Options{Dir: dir}, backend.Unsupported, `"2"`)
 }
 
-func TestFullDiskIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	opens(t, badger.Options{Dir: dir, Reserve: 1 << 60}, backend.NoSpace, dir, "MiB left", "free some space")
-	s := open(t, dir)
-	set(t, s, "a", "1")
-	badger.SetReserve(s, 1<<60)
-	_, err := s.Update(ctx, func(tx backend.Tx) error { return tx.Set([]byte("a"), []byte("2")) })
-	if backend.KindOf(err) != backend.NoSpace {
-		t.Errorf("Update on a full disk: %v, want NoSpace", err)
-	}
-	if v, err := get(t, s, "a"); v != "1" || err != nil {
-		t.Errorf("a = %q, %v after it", v, err)
-	}
-	badger.SetReserve(s, 1)
-	if lsn := set(t, s, "a", "2"); lsn != 2 {
-		t.Errorf("the next LSN is %d, want 2", lsn)
-	}
-	closeStore(t, s)
-}
-
 // TestLostUpdatesAreNoticed cuts the log that holds acknowledged Updates: Badger
 // alone would open with what is before the cut.
 func TestLostUpdatesAreNoticed(t *testing.T) {

@@ -13,25 +13,20 @@ type Options struct {
 	Dir string
 	// Log gets what Badger has to say; nil discards it.
 	Log *slog.Logger
-	// Reserve is how many bytes the disk must have left for Updates to be
-	// accepted. 0: 64 MiB; negative: none, and a full disk may end the process.
-	Reserve int64
+	// Ballast is how many bytes of the disk to keep in a file, for Open, Close,
+	// compaction and deletions when the disk is full. A store on a disk that
+	// others fill too needs some 32 MiB. 0: none.
+	Ballast int64
 	// VerifyBytes is how many bytes of tables Open checks before it returns; the
 	// rest is checked in the background. 0: 64 MiB; negative: nothing before.
 	VerifyBytes int64
 }
 
-const (
-	defaultReserve     = 64 << 20
-	defaultVerifyBytes = 64 << 20
-)
+const defaultVerifyBytes = 64 << 20
 
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Reserve == 0 {
-		o.Reserve = defaultReserve
 	}
 	if o.VerifyBytes == 0 {
 		o.VerifyBytes = defaultVerifyBytes

@@ -35,14 +35,25 @@ func TestInWriter(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs in a child only")
 	}
+	full := os.Getenv("WRITER_BALLAST") != ""
 	s := open(t, dir)
+	if full {
+		closeStore(t, s)
+		s = openFull(t, dir)
+	}
 	for n := int(s.LastLSN()) + 1; ; n++ {
-		if _, err := s.Update(ctx, func(tx backend.Tx) error {
+		_, err := s.Update(ctx, func(tx backend.Tx) error {
 			if err := tx.Set([]byte("zbulk"), []byte(bulk(n))); err != nil {
 				return err
 			}
 			return apply(tx, step(n))
-		}); err != nil {
+		})
+		if full && err != nil && backend.KindOf(err) == backend.NoSpace {
+			n--
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("ACK", n)
@@ -55,10 +66,13 @@ type writer struct {
 	acked chan int // the last number, when its output ended
 }
 
-func startWriter(t *testing.T, dir string) *writer {
+// ended tells whether the writer has ended by itself.
+func (w *writer) ended() bool { return len(w.acked) > 0 }
+
+func startWriter(t *testing.T, dir string, env ...string) *writer {
 	t.Helper()
 	w := &writer{cmd: exec.Command(os.Args[0], "-test.run=^TestInWriter$", "-test.timeout=120s"), acked: make(chan int, 1)}
-	w.cmd.Env = append(os.Environ(), "WRITER_DIR="+dir)
+	w.cmd.Env = append(os.Environ(), append(env, "WRITER_DIR="+dir)...)
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -130,9 +144,7 @@ func cutPower(t *testing.T, after time.Duration) {
 	t.Helper()
 	tmp := t.TempDir()
 	image, copied := filepath.Join(tmp, "image"), filepath.Join(tmp, "copy")
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image, "500M").CombinedOutput(); err != nil {
-		t.Skipf("mkfs.ext4: %v: %s", err, out)
-	}
+	mkfs(t, image, "500M")
 	unmount := mountImage(t, image)
 	w := startWriter(t, filepath.Join(image+".d", "store"))
 	time.Sleep(after)
@@ -151,6 +163,14 @@ func cutPower(t *testing.T, after time.Duration) {
 		t.Logf("only %d Updates: a slow disk", acked)
 	}
 	checkAfter(t, filepath.Join(copied+".d", "store"), acked)
+}
+
+// mkfs makes an image with an ext4, or skips the test.
+func mkfs(t *testing.T, image, size string) {
+	t.Helper()
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image, size).CombinedOutput(); err != nil {
+		t.Skipf("mkfs.ext4: %v: %s", err, out)
+	}
 }
 
 // mountImage mounts an image beside itself, or skips the test.

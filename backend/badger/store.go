@@ -16,19 +16,19 @@ import (
 
 // Store is a backend.Store in a directory. Make one with Open.
 type Store struct {
-	dir     string
-	log     *slog.Logger
-	reserve int64
-	db      *badger.DB
-	lock    *os.File
+	dir  string
+	log  *slog.Logger
+	room *room
+	db   *badger.DB
+	lock *os.File
 
 	writer  chan struct{} // holds a token while an Update runs
 	witness witness       // with writer
-	next    nextLog       // with writer
+	wal     walFiles      // with writer
 
-	running   sync.WaitGroup
-	stopCheck context.CancelFunc
-	suspect   atomic.Pointer[error] // tables are damaged: keys may be missing
+	running    sync.WaitGroup
+	stopBehind func()
+	suspect    atomic.Pointer[error] // tables are damaged: keys may be missing
 
 	mu      sync.Mutex
 	closed  bool
@@ -92,9 +92,15 @@ func (s *Store) Update(ctx context.Context, fn func(backend.Tx) error) (backend.
 	if err := fn(t); err != nil {
 		return 0, err
 	}
-	if err := s.commit(lsn+1, t.changes()); err != nil {
+	changes := t.changes()
+	size := memoryOf(changes)
+	if err := s.admit(size); err != nil {
 		return 0, err
 	}
+	if err := s.commit(lsn+1, changes); err != nil {
+		return 0, err
+	}
+	s.remember(size)
 	return lsn + 1, nil
 }
 
@@ -124,25 +130,26 @@ func (s *Store) Close() error {
 	if again {
 		return nil
 	}
-	s.stopCheck()
+	s.stopBehind()
 	if err := s.abandoned(); err != nil {
 		s.log.Error("badger: not shut down; its logs are whole", "dir", s.dir, "err", err)
-		return err
+		return errors.Join(err, s.room.close())
 	}
-	return errors.Join(fail("close store", s.dir, s.shutDown()), s.release())
+	err := fail("close store", s.dir, s.shutDown())
+	s.wal.drop()
+	s.room.regrow(0)
+	return errors.Join(err, s.release())
 }
 
 // abandoned tells why Badger must not write out what it has in memory, if so.
 func (s *Store) abandoned() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed != nil {
-		return failf("close store", s.dir, backend.IO, "left as it is: %w", s.failed)
+	failed := s.failed
+	s.mu.Unlock()
+	if failed != nil {
+		return failf("close store", s.dir, backend.IO, "left as it is: %w", failed)
 	}
-	if s.reserve < 0 {
-		return nil
-	}
-	return checkSpace("close store", s.dir, walSize)
+	return s.roomToClose()
 }
 
 func (s *Store) shutDown() (err error) {
@@ -152,8 +159,7 @@ func (s *Store) shutDown() (err error) {
 
 // release lets go of everything but Badger itself.
 func (s *Store) release() error {
-	s.next.drop()
-	return errors.Join(s.witness.file.Close(), unlockDir(s.lock))
+	return errors.Join(s.room.close(), s.witness.file.Close(), unlockDir(s.lock))
 }
 
 // enter counts a call in, unless the store is closed or ctx is done.
@@ -197,22 +203,6 @@ func (s *Store) writable() error {
 	if failed != nil {
 		return failf("update", s.dir, backend.IO, "an earlier Update failed while it was written, restart: %w", failed)
 	}
-	if s.reserve < 0 {
-		return nil
-	}
-	return checkSpace("update", s.dir, s.reserve)
-}
-
-// checkSpace fails with NoSpace when dir's disk has less than reserve left.
-func checkSpace(op, dir string, reserve int64) error {
-	free, err := diskFree(dir)
-	if err != nil {
-		return fail(op, dir, err)
-	}
-	if free < reserve {
-		return failf(op, dir, backend.NoSpace, "the disk has %d MiB left and the store needs %d MiB to work safely; free some space",
-			free>>20, reserve>>20)
-	}
 	return nil
 }
 
@@ -244,7 +234,6 @@ func (s *Store) commit(lsn backend.LSN, changes []change) error {
 		s.log.Warn("badger: cannot note the last Update", "dir", s.dir, "lsn", lsn, "err", err)
 	}
 	s.committed(lsn)
-	s.next.prepare()
 	return nil
 }
 
@@ -266,9 +255,6 @@ func (s *Store) committed(lsn backend.LSN) {
 // commitFailed ends the life of the store for Updates.
 func (s *Store) commitFailed(lsn backend.LSN, err error) error {
 	s.log.Error("badger: an Update failed while it was written; no more are accepted", "dir", s.dir, "lsn", lsn, "err", err)
-	if free, ferr := diskFree(s.dir); ferr == nil && s.reserve >= 0 && free < s.reserve {
-		err = errors.Join(backend.NoSpace, err) // Badger's error has lost its cause
-	}
 	err = fail("update", s.dir, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,7 +86,7 @@ func TestOldVersionsGo(t *testing.T) {
 	}
 	stop.Store(true)
 	views.Wait()
-	// 210 MiB were written. Two to four logs take 32 MiB each, the rest can go;
+	// 210 MiB were written. Two to four logs take 20 MiB each, the rest can go;
 	// compactions come when there is something to compact.
 	const limit = 180 << 20
 	for n := rounds; ; n++ {
@@ -151,8 +151,8 @@ func checkLogs(t *testing.T, dir string) {
 		if err := unix.Stat(name, &st); err != nil {
 			t.Fatal(err)
 		}
-		if st.Blocks*512 < 32<<20 && canAllocate(t, dir) {
-			t.Errorf("%s has %d KiB allocated, want 32 MiB", name, st.Blocks/2)
+		if st.Blocks*512 < 20<<20 && canAllocate(t, dir) {
+			t.Errorf("%s has %d KiB allocated, want 20 MiB", name, st.Blocks/2)
 		}
 	}
 }
