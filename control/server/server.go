@@ -164,6 +164,8 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/fs/mkdir", s.fsMkdir},
 		{"POST", "/v1/fs/move", s.fsMove},
 		{"DELETE", "/v1/fs/node", s.fsRemove},
+		{"POST", "/v1/import", s.treeImport},
+		{"GET", "/v1/export", s.treeExport},
 		{"GET", "/v1/policy", s.showPolicy},
 		{"PUT", "/v1/policy/exceptions", s.allowName},
 		{"DELETE", "/v1/policy/exceptions", s.disallowName},
