@@ -14,12 +14,14 @@ import (
 
 // Content is the driver. Open makes one, Bind joins it to a store.
 type Content struct {
-	fs    dirfs.FS
-	opts  Options
-	log   *slog.Logger
-	id    [16]byte      // of the store; set by Bind
-	kick  chan struct{} // wakes the reclaimer
-	dirty chan struct{} // wakes the syncer
+	fs   dirfs.FS
+	opts Options
+	log  *slog.Logger
+	id   [16]byte // of the store; set by Bind
+	work struct {
+		reclaim chan struct{} // wakes the reclaimer
+		sync    chan struct{} // wakes the syncer
+	}
 
 	append struct {
 		mu      sync.Mutex // before Content.mu; held while a segment is made
@@ -36,6 +38,7 @@ type Content struct {
 	closed  bool
 	foreign [16]byte // the id in the headers found by Open; zero: no headers
 	ballast bool
+	told    map[backend.Ref]bool // damage that the log has told of
 	// unsynced is how many bytes were put since a sync of all began.
 	unsynced int64
 	stats    Stats
@@ -158,7 +161,7 @@ func (c *Content) read(op string, tx backend.Tx, ref backend.Ref, fn func(dirfs.
 	}
 	s, f, err := c.acquire(ref.Segment)
 	if err != nil {
-		return fail(op, ref, backend.IO, err)
+		return c.damaged(op, ref, err)
 	}
 	defer c.release(s)
 	if s.frees.Load() > 0 {
@@ -174,9 +177,27 @@ func (c *Content) read(op string, tx backend.Tx, ref backend.Ref, fn func(dirfs.
 		err = fn(f, r)
 	}
 	if err != nil {
-		return fail(op, ref, backend.IO, err)
+		return c.damaged(op, ref, err)
 	}
 	return nil
+}
+
+// maxTold is how many damaged records the log tells of.
+const maxTold = 1000
+
+// damaged is the error of ref that cannot be read. The log tells of it once.
+func (c *Content) damaged(op string, ref backend.Ref, err error) error {
+	err = fail(op, ref, backend.IO, err)
+	c.mu.Lock()
+	tell := !c.closed && !c.told[ref] && len(c.told) < maxTold
+	if tell {
+		c.told[ref] = true
+	}
+	c.mu.Unlock()
+	if tell {
+		c.log.Error("content cannot be read", "err", err)
+	}
+	return err
 }
 
 // buffers holds scratch space for reads of less than whole blocks.
@@ -215,7 +236,7 @@ func (c *Content) write(id uint64, data []byte, loose bool) (backend.Ref, error)
 	c.stats.Puts++
 	c.stats.PutBytes += uint64(len(data))
 	if c.unsynced += r.size; c.unsynced >= syncEvery {
-		wake(c.dirty)
+		wake(c.work.sync)
 	}
 	return r.ref(s.number), nil
 }

@@ -5,7 +5,7 @@
 //   - [Store], made by Content.Bind, is the store that it is bound to. It tells
 //     when transactions end, and runs the reclaimer.
 //   - The directory is a dirfs.FS (backend/internal/dirfs).
-//   - [Relocator] is what Compact needs of the tree.
+//   - [Relocator] is what compacting needs of the tree.
 //
 // Put writes a record behind the last one with pwrite and sets keys in the
 // transaction; Get verifies the record's header and the 32 KiB blocks that it
@@ -38,7 +38,7 @@
 //
 // A record whose Update failed is made void but keeps its space until its
 // segment is removed or compacted; so does one that was lost with an unsynced
-// log. Nothing calls Compact by itself.
+// log. Segments are compacted only where SetRelocator was called.
 //
 // If a sync fails and a record cannot be read back intact, Sync fails until the
 // next start, where the log's recovery finds that the record is not there.

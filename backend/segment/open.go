@@ -92,7 +92,8 @@ func Open(o Options) (*Content, error) {
 		}
 		o.FS = fs
 	}
-	c := &Content{fs: o.FS, opts: o, log: o.Log, segs: map[uint64]*segFile{}, kick: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
+	c := &Content{fs: o.FS, opts: o, log: o.Log, segs: map[uint64]*segFile{}, told: map[backend.Ref]bool{}}
+	c.work.reclaim, c.work.sync = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.append.next = 1
 	names, err := c.fs.List()
 	if err != nil {
@@ -356,7 +357,7 @@ func (c *Content) cut(s *segFile, end int64) error {
 		return err
 	}
 	defer c.release(s)
-	size, err := f.Size()
+	size, _, err := f.Size()
 	if err != nil {
 		return err
 	}

@@ -43,14 +43,17 @@ func (s *Store) reclaimer(ctx context.Context) {
 	if s.c.opts.ReclaimEvery < 0 {
 		return
 	}
+	compact := compactor{due: true, tried: map[uint64]int64{}}
 	for {
 		did, err := s.Reclaim(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.c.log.Warn("giving space back failed; it is tried again", "err", err)
 		}
-		if err == nil && !did.More {
+		compact.due = compact.due || did.Records+did.Segments > 0
+		if compact.run(ctx, s); err == nil && !did.More {
 			select {
-			case <-s.c.kick:
+			case <-s.c.work.reclaim:
+			case <-compact.wait(s):
 			case <-ctx.Done():
 			}
 		}
@@ -287,7 +290,7 @@ func (c *Content) punchSpan(s *segFile, f dirfs.File, sp span) (int64, error) {
 		return 0, err
 	}
 	from, to := roundUp(sp.from+recordHead, page), sp.to/page*page
-	size, err := f.Size()
+	size, _, err := f.Size()
 	if err != nil {
 		return 0, err
 	}

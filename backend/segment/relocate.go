@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -20,42 +21,144 @@ type Relocator interface {
 
 // Move copies old's bytes elsewhere and frees old, as part of tx. The new Ref
 // has the same ID, Length and CRC. Errors as Get and Put.
-type Move func(tx backend.Tx, old backend.Ref) (backend.Ref, error)
+type Move = func(tx backend.Tx, old backend.Ref) (backend.Ref, error)
 
-// Compact has r move what is left in segments of which less than half is
-// named; the reclaimer then removes them. It gives the segments it was about.
+const (
+	// compactPause is the least time between two looks for segments to compact.
+	compactPause = 5 * time.Second
+	// slack is what a segment may waste however little it holds, in bytes.
+	slack = 1 << 20
+	// Of so many segments that are so much shorter than they may be, one is made.
+	smallParts, smallSegments = 16, 8
+)
+
+// SetRelocator has the reclaimer compact segments by r from now on, each time
+// after it gave something back: those of which more than half is waste, and when
+// nothing is put for a while those of which more than a quarter is.
+func (s *Store) SetRelocator(r Relocator) {
+	s.compact.Store(&r)
+	wake(s.c.work.reclaim)
+}
+
+// compactor is when to compact. Only the reclaimer uses it.
+type compactor struct {
+	due  bool
+	next time.Time
+	puts uint64 // at the last look
+	// tried is how much was named of segments when they were last compacted:
+	// where that is as much as before, something keeps them.
+	tried map[uint64]int64
+}
+
+// wait is how long the reclaimer may sleep at most; nil: for ever.
+func (k *compactor) wait(s *Store) <-chan time.Time {
+	if !k.due || s.compact.Load() == nil {
+		return nil
+	}
+	return time.After(max(time.Until(k.next), 0))
+}
+
+// run compacts if it is time.
+func (k *compactor) run(ctx context.Context, s *Store) {
+	r := s.compact.Load()
+	if r == nil || !k.due || time.Now().Before(k.next) {
+		return
+	}
+	puts := s.c.Stats().Puts
+	idle := puts == k.puts
+	done, err := s.compactWith(ctx, *r, idle, k.tried)
+	if err != nil && ctx.Err() == nil {
+		s.c.log.Warn("compacting segments failed; it is tried again", "err", err)
+	}
+	k.due = len(done) > 0 || err != nil || !idle
+	k.next = time.Now().Add(compactPause)
+	k.puts = s.c.Stats().Puts
+}
+
+// Compact has r move what is left in segments of which more than half is
+// waste; the reclaimer then removes them. It gives the segments it was about.
 func (s *Store) Compact(ctx context.Context, r Relocator) ([]uint64, error) {
-	sparse, err := s.sparse(ctx)
+	return s.compactWith(ctx, r, false, map[uint64]int64{})
+}
+
+// compactWith is Compact of segments that were not tried in vain, and if idle
+// also of those that waste less, of the current one, and of many short ones.
+func (s *Store) compactWith(ctx context.Context, r Relocator, idle bool, tried map[uint64]int64) ([]uint64, error) {
+	sparse, err := s.sparse(ctx, idle, tried)
 	if err != nil || len(sparse) == 0 {
 		return nil, err
 	}
+	s.c.log.Debug("compacting", "segments", len(sparse))
 	return sparse, r.Relocate(ctx, sparse, s.move)
 }
 
-// sparse gives the sealed, whole segments of which less than half is named.
-func (s *Store) sparse(ctx context.Context) ([]uint64, error) {
+// sparse gives the sealed, whole segments that are worth compacting. If idle,
+// it seals the current segment where that is one.
+func (s *Store) sparse(ctx context.Context, idle bool, tried map[uint64]int64) ([]uint64, error) {
 	sealed, _, _ := s.c.sealed()
-	var sparse []uint64
+	var sparse, short []uint64
+	live := map[uint64]int64{}
 	err := s.below.View(ctx, func(tx backend.Tx) error {
-		sparse = sparse[:0]
+		sparse, short = sparse[:0], short[:0]
 		return tx.Scan([]byte{family, subCounts}, []byte{family, subCounts + 1}, func(k, v []byte) error {
 			number, ok := countsSegment(k)
 			if !ok {
 				return errValue
 			}
 			n, err := decodeCounts(number, v)
-			if err == nil && sealed[number] && n.refs > 0 && 2*n.live < n.end-fileHead {
-				sparse = append(sparse, number)
+			if isSealed, known := sealed[number]; err != nil || n.refs == 0 || !known || !isSealed && !idle {
+				return err
 			}
-			return err
+			if before, again := tried[number]; again && before == n.live {
+				return nil
+			}
+			live[number] = n.live
+			switch {
+			case s.wasteful(number, n, idle):
+				sparse = append(sparse, number)
+			case idle && sealed[number] && n.end < s.c.opts.SegmentSize/smallParts:
+				short = append(short, number)
+			}
+			return nil
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	return slices.DeleteFunc(sparse, func(n uint64) bool { f := s.c.segs[n]; return f == nil || f.broken != nil }), nil
+	if len(short) >= smallSegments {
+		sparse = append(sparse, short...)
+	}
+	for _, number := range sparse {
+		tried[number] = live[number]
+	}
+	s.c.append.mu.Lock()
+	if cur := s.c.current.Load(); cur != nil && slices.Contains(sparse, cur.number) {
+		s.c.current.Store(nil)
+	}
+	s.c.append.mu.Unlock()
+	return sparse, nil
+}
+
+// wasteful tells whether a whole segment takes more than twice what is named of
+// it, or if idle a third more.
+func (s *Store) wasteful(number uint64, n counts, idle bool) bool {
+	f, file, err := s.c.acquire(number)
+	if err != nil {
+		return false
+	}
+	defer s.c.release(f)
+	_, used, err := file.Size()
+	if err != nil {
+		return false
+	}
+	if 2*n.live < n.end-fileHead && s.c.current.Load() != f {
+		return true // however little it takes, it is a file
+	}
+	waste := used - fileHead - n.live
+	if idle {
+		return waste > slack && 3*waste > n.live
+	}
+	return waste > slack && waste > n.live
 }
 
 func (s *Store) move(tx backend.Tx, old backend.Ref) (backend.Ref, error) {

@@ -71,7 +71,7 @@ func (s *Store) syncer(ctx context.Context) {
 	defer func() { s.done <- struct{}{} }()
 	for {
 		select {
-		case <-s.c.dirty:
+		case <-s.c.work.sync:
 		case <-ctx.Done():
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -20,6 +21,8 @@ type Store struct {
 	quit context.CancelFunc // of the reclaimer
 	done chan struct{}      // gets a token when the reclaimer ends, and the syncer
 	turn chan struct{}      // holds a token while a pass of the reclaimer runs
+
+	compact atomic.Pointer[Relocator] // nil: nothing is compacted by itself
 }
 
 var _ backend.Logged = (*Store)(nil)
@@ -51,8 +54,8 @@ func (s *Store) UpdateFrom(ctx context.Context, o backend.Origin, fn func(backen
 		return failed
 	}
 	lsn, err := s.update(ctx, o, run)
-	if t != nil && failed != nil {
-		t.abandon()
+	if t != nil && (failed != nil || err != nil && s.c.opts.Logged) {
+		t.abandon() // over a log nothing that failed is ever found again
 	}
 	return lsn, err
 }
@@ -210,7 +213,7 @@ func (c *Content) marked(segment uint64) {
 	if s != nil {
 		s.frees.Add(1)
 	}
-	wake(c.kick)
+	wake(c.work.reclaim)
 }
 
 // wake makes a waiting goroutine look again.

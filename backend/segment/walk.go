@@ -34,7 +34,7 @@ func (c *Content) Walk(segment uint64, fn func(Entry) error) error {
 		return dirfs.Error("walk", fileName(segment), err)
 	}
 	defer c.release(s)
-	size, err := f.Size()
+	size, _, err := f.Size()
 	if err != nil {
 		return dirfs.Error("walk", s.name(), err)
 	}

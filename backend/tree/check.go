@@ -82,7 +82,33 @@ func (k *checker) run() error {
 	if err := k.shares(); err != nil {
 		return err
 	}
-	return k.contents()
+	if err := k.contents(); err != nil {
+		return err
+	}
+	if a, ok := k.content.(auditor); ok {
+		return a.Audit(k.kv, k.eachRef, func(text string) { k.bad(0, 0, "%s", text) })
+	}
+	return nil
+}
+
+// auditor is a Content that keeps counts of its own: it compares them with the
+// refs that each gives, and reports what is wrong.
+type auditor interface {
+	Audit(kv backend.Tx, each func(fn func(backend.Ref) error) error, report func(text string)) error
+}
+
+// eachRef calls fn with the ref of each extent that has one.
+func (k *checker) eachRef(fn func(backend.Ref) error) error {
+	return k.kv.Scan([]byte{famExtent}, []byte{famExtent + 1}, func(key, b []byte) error {
+		e, err := decodeExtentKey(key, b)
+		if err != nil || e.inline != nil {
+			return k.ctx.Err() // what is damaged was told of before
+		}
+		if err := fn(e.ref); err != nil {
+			return err
+		}
+		return k.ctx.Err()
+	})
 }
 
 func (k *checker) volumes() error {

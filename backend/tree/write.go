@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/warrenfs/warren/backend"
@@ -179,15 +178,8 @@ func (w *writer) release(e *extent, parts int) error {
 // content when none is left.
 func (w *writer) share(ref backend.Ref, delta int) error {
 	key := sharedKey(ref.ID)
-	n := 1
-	switch b, err := w.kv.Get(key); {
-	case err == nil:
-		d := decoder{b: b}
-		n = int(d.u())
-		if err := d.done("content count", 0, 0); err != nil {
-			return err
-		}
-	case !errors.Is(err, backend.NotFound):
+	n, err := sharers(w.kv, ref.ID)
+	if err != nil {
 		return err
 	}
 	n += delta

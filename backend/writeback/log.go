@@ -92,7 +92,7 @@ func (s *Store) rewind() bool {
 // that fails too, the next Update starts with a new file.
 func (s *Store) repairTail() {
 	cur := s.redo.cur
-	size, err := cur.f.Size()
+	size, _, err := cur.f.Size()
 	if err == nil && size <= cur.tail {
 		return // nothing of it reached the file
 	}

@@ -78,7 +78,7 @@ func nextRecord(data []byte, at int64, seed uint32, f *scannedFile) int64 {
 // readWhole reads the whole of a file. With skip, parts that cannot be read are
 // given as zeros, and the error tells of the first of them beside the data.
 func readWhole(f dirfs.File, skip bool) (data []byte, err error) {
-	size, err := f.Size()
+	size, _, err := f.Size()
 	if err != nil {
 		return nil, err
 	}

@@ -147,8 +147,13 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
 	}
+	if bound, ok := s.kv.(*segment.Store); ok {
+		bound.SetRelocator(s.tree)
+	}
 	return nil
 }
+
+var _ segment.Relocator = (*tree.Tree)(nil)
 
 // openContent opens the log over kv and the content that goes with it, and sets
 // s.kv. After an error kv is closed.

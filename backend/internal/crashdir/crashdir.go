@@ -263,10 +263,11 @@ func (o *openFile) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-func (o *openFile) Size() (int64, error) {
+func (o *openFile) Size() (length, used int64, err error) {
 	o.d.Lock()
 	defer o.d.Unlock()
-	return int64(len(o.f.Cache)), nil
+	n := int64(len(o.f.Cache))
+	return n, max(n-o.f.Punched, 0), nil
 }
 
 func (o *openFile) Allocate(size int64) error {

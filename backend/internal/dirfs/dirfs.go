@@ -44,8 +44,8 @@ type FS interface {
 type File interface {
 	io.ReaderAt
 	io.WriterAt
-	// Size is the file's length in bytes.
-	Size() (int64, error)
+	// Size is the file's length, and how much of the disk it takes, in bytes.
+	Size() (length, used int64, err error)
 	// Truncate cuts the file.
 	Truncate(size int64) error
 	// Allocate reserves the space of a new, empty file and makes it size bytes
@@ -129,12 +129,10 @@ type osFile struct{ *os.File }
 
 var _ File = osFile{}
 
-func (f osFile) Size() (int64, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return st.Size(), nil
+func (f osFile) Size() (length, used int64, err error) {
+	var st unix.Stat_t
+	err = f.control(func(fd int) error { return unix.Fstat(fd, &st) })
+	return st.Size, st.Blocks * 512, err
 }
 
 // Allocate uses fallocate(2), so that later writes change no size: fdatasync(2)

@@ -1,0 +1,139 @@
+package segment
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// auditor compares what the store counts of segments with what is named.
+type auditor struct {
+	c      *Content
+	report func(text string)
+	counts map[uint64]counts
+	named  map[uint64][]span // by segment
+	freed  map[uint64]map[int64]bool
+}
+
+// Audit is the part of fsck that is about segments: it compares the counts in
+// tx, a View of the bound store, with the refs that each gives, and looks for
+// records that nothing names. each may give a ref more than once. What is wrong
+// goes to report. Its memory grows with the refs, about 20 bytes each. Errors:
+// those of tx and of each.
+func (c *Content) Audit(tx backend.Tx, each func(fn func(backend.Ref) error) error, report func(text string)) error {
+	a := &auditor{c: c, report: report, counts: map[uint64]counts{}, named: map[uint64][]span{}, freed: map[uint64]map[int64]bool{}}
+	if err := a.load(tx); err != nil {
+		return err
+	}
+	err := each(func(ref backend.Ref) error {
+		at := int64(ref.Offset)
+		a.named[ref.Segment] = append(a.named[ref.Segment], span{at, at + recordSize(ref.Length)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, number := range a.segments() {
+		a.segment(number)
+	}
+	return nil
+}
+
+func (a *auditor) bad(segment uint64, format string, args ...any) {
+	a.report(fmt.Sprintf("segment %016x: ", segment) + fmt.Sprintf(format, args...))
+}
+
+// load reads the keys of the family.
+func (a *auditor) load(tx backend.Tx) error {
+	err := tx.Scan([]byte{family, subCounts}, []byte{family, subCounts + 1}, func(k, v []byte) error {
+		number, ok := countsSegment(k)
+		n, err := decodeCounts(number, v)
+		if !ok || err != nil {
+			a.report(fmt.Sprintf("counts under the key %x are damaged", k))
+			return nil
+		}
+		a.counts[number] = n
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return tx.Scan([]byte{family, subFreed}, []byte{family, subFreed + 1}, func(k, v []byte) error {
+		number, sp, err := freedRecord(k, v)
+		if err != nil {
+			a.report(fmt.Sprintf("the mark of a freed record under the key %x is damaged", k))
+			return nil
+		}
+		if a.freed[number] == nil {
+			a.freed[number] = map[int64]bool{}
+		}
+		a.freed[number][sp.from] = true
+		return nil
+	})
+}
+
+// segments gives all that are counted or named, ascending.
+func (a *auditor) segments() []uint64 {
+	var out []uint64
+	for n := range a.counts {
+		out = append(out, n)
+	}
+	for n := range a.named {
+		if _, ok := a.counts[n]; !ok {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (a *auditor) segment(number uint64) {
+	spans := a.named[number]
+	slices.SortFunc(spans, func(x, y span) int { return int(min(max(x.from-y.from, -1), 1)) })
+	spans = slices.Compact(spans)
+	var live, end int64
+	for _, sp := range spans {
+		if sp.from < end {
+			a.bad(number, "records at %d overlap", sp.from)
+		}
+		live += sp.to - sp.from
+		end = max(end, sp.to)
+		if a.freed[number][sp.from] {
+			a.bad(number, "the record at %d is named and marked as freed", sp.from)
+		}
+	}
+	n := a.counts[number]
+	if n.live != live || n.refs != uint64(len(spans)) || n.end < end {
+		a.bad(number, "counts say %d records of %d bytes up to %d; %d of %d bytes up to %d are named",
+			n.refs, n.live, n.end, len(spans), live, end)
+	}
+	a.walk(number, spans, n.end)
+}
+
+// walk looks for records before end that nothing names.
+func (a *auditor) walk(number uint64, named []span, end int64) {
+	count, size, first := 0, int64(0), int64(0)
+	err := a.c.Walk(number, func(e Entry) error {
+		at := int64(e.Ref.Offset)
+		if at >= end {
+			return backend.ErrStop
+		}
+		_, isNamed := slices.BinarySearchFunc(named, at, func(s span, at int64) int { return int(min(max(s.from-at, -1), 1)) })
+		if e.Void || e.Unknown || isNamed || a.freed[number][at] {
+			return nil
+		}
+		if count == 0 {
+			first = at
+		}
+		count++
+		size += e.Size
+		return nil
+	})
+	if err != nil && len(named) > 0 {
+		a.bad(number, "%d records are lost: %v", len(named), err)
+	}
+	if count > 0 {
+		a.bad(number, "%d records of %d bytes that nothing names, the first at %d", count, size, first)
+	}
+}
