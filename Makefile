@@ -13,6 +13,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TIMEOUT  ?= 30m
 # make fuzz: how long each fuzz target runs.
 FUZZTIME ?= 20s
+# make crash: how many crashes each test makes.
+ROUNDS   ?= 50
 # Which packages; make test PKG=./backend/...
 PKG      ?= ./...
 
@@ -81,9 +83,9 @@ posix: ## go-fuse's POSIX tests on real mounts of every driver
 	$(GOTEST) -count=1 -v -run 'Posix|POSIX' ./fusefs/...
 
 .PHONY: crash
-crash: ## killed daemons and power cuts: stores that were left in the middle of something
+crash: ## killed daemons and power cuts, each test ROUNDS times (50)
 	@scripts/deps test
-	$(GOTEST) -count=1 -v -run 'Crash|Kill|Replay|Torn' $(PKG)
+	$(GOTEST) -count=1 -v ./scripts/crashtest -rounds $(ROUNDS)
 
 .PHONY: cases
 cases: ## the failures that users of other systems reported, on two real mounts

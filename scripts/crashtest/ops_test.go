@@ -67,8 +67,7 @@ func write(p string, off int64, data []byte) op {
 	return op{what: fmt.Sprintf("write %s %d+%d", p, off, len(data)), p: p, parts: parts,
 		do: func(root string) error {
 			return inside(root, p, os.O_WRONLY, func(f *os.File) error {
-				n, err := syscall.Pwrite(int(f.Fd()), data, off)
-				return short(n, data, err)
+				return all(data, func(n int) (int, error) { return syscall.Pwrite(int(f.Fd()), data[n:], off+int64(n)) })
 			})
 		},
 		apply: put(int64(len(data)))}
@@ -78,8 +77,7 @@ func appendTo(p string, data []byte) op {
 	return op{what: fmt.Sprintf("append %s %d", p, len(data)),
 		do: func(root string) error {
 			return inside(root, p, os.O_WRONLY|os.O_APPEND, func(f *os.File) error {
-				n, err := syscall.Write(int(f.Fd()), data)
-				return short(n, data, err)
+				return all(data, func(n int) (int, error) { return syscall.Write(int(f.Fd()), data[n:]) })
 			})
 		},
 		apply: func(s state) {
@@ -88,11 +86,20 @@ func appendTo(p string, data []byte) op {
 		}}
 }
 
-func short(n int, data []byte, err error) error {
-	if err == nil && n != len(data) {
-		err = fmt.Errorf("%d of %d bytes were written", n, len(data))
+// all writes data with put, which may write less: the kernel does when a later
+// part of a write has failed, and the next call says why.
+func all(data []byte, put func(from int) (int, error)) error {
+	for done := 0; done < len(data); {
+		n, err := put(done)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("%d of %d bytes were written", done, len(data))
+		}
+		done += n
 	}
-	return err
+	return nil
 }
 
 func truncate(p string, size int64) op {
