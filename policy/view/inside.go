@@ -36,12 +36,17 @@ func (c *call) shownPath(ino backend.Ino, name string) (string, error) {
 // stranger is what an agent is called that the view may not know of.
 const stranger = "unknown"
 
-// shownAgent is an agent's key as the view may know it, "" for the
-// administrator. Views that see all agents see the names of those that are gone.
-func (c *call) shownAgent(key string) string {
+// shownAgent is the key of an agent that changed what is at pl, as the view may
+// know it; "" for the administrator. Who sees what is there is known to all who
+// do: co-members of a project, the orchestrator to its souls. Views that see all
+// agents see the names of those that are gone.
+func (c *call) shownAgent(key string, pl *place) string {
 	if key == "" || key == c.v.o.Agent ||
 		c.may(policy.See, &place{res: policy.Resource{Zone: policy.ZoneRoot, Owner: "agents"}}) ||
 		c.may(policy.See, &place{res: volumeResource(Label{Kind: KindHome, Owner: key})}) {
+		return key
+	}
+	if other, ok := c.v.s.engine.Principal(key, policy.ReadWrite); ok && c.v.s.engine.DecideListed(other, policy.See, pl.res).Allow {
 		return key
 	}
 	return stranger

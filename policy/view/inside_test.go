@@ -45,7 +45,8 @@ func TestPathInsideTheRoot(t *testing.T) {
 }
 
 // TestProvenanceNamesWhomOneSees: the agents in a file's provenance are named
-// only to those who see them; one that is gone, to those who see all.
+// to those who see them, and as long as they see the file themselves; others
+// only to those who see all.
 func TestProvenanceNamesWhomOneSees(t *testing.T) {
 	w := newWorld(t)
 	w.facts.Projects["site"]["guest"] = "write"
@@ -65,9 +66,11 @@ func TestProvenanceNamesWhomOneSees(t *testing.T) {
 			}
 		}
 	}
-	by("at first", map[string][2]string{"web": {"unknown", "web"}, "guest": {"guest", "unknown"}, "gaia": {"guest", "web"}, "lim": {"unknown", "web"}})
-	delete(w.facts.Agents, "guest")
+	by("at first", map[string][2]string{"web": {"guest", "web"}, "guest": {"guest", "web"}, "gaia": {"guest", "web"}, "lim": {"guest", "web"}})
 	delete(w.facts.Projects["site"], "guest")
+	w.publish()
+	by("guest is no member", map[string][2]string{"web": {"unknown", "web"}, "gaia": {"guest", "web"}, "lim": {"unknown", "web"}})
+	delete(w.facts.Agents, "guest")
 	delete(w.facts.Projects["bobs"], "guest")
 	w.publish()
 	by("guest is gone", map[string][2]string{"web": {"unknown", "web"}, "gaia": {"guest", "web"}})

@@ -68,7 +68,7 @@ func TestWarrenXattrs(t *testing.T) {
 	if p := get("path"); p != "/agents/web/workspace/f" {
 		t.Errorf("path %q", p)
 	}
-	if c, m := get("created_by"), get("modified_by"); c != "web" || m != "unknown" { // to web there is no gaia
+	if c, m := get("created_by"), get("modified_by"); c != "web" || m != "gaia" { // who sees it too
 		t.Errorf("created by %q, modified by %q", c, m)
 	}
 	if b, err := w.gaia.GetXattr(nil, a.Node, "user.warren.modified_by"); string(b) != "gaia" {
