@@ -38,6 +38,9 @@ func (tx *Txn) CopyRange(src backend.Ino, srcOff uint64, dst backend.Ino, dstOff
 	if n == 0 {
 		return 0, nil
 	}
+	if err := tx.t.room.check(0); err != nil {
+		return 0, err
+	}
 	if err := tx.roomForBarrier(d); err != nil {
 		return 0, err
 	}

@@ -67,6 +67,9 @@ func (tx *Txn) Create(parent backend.Ino, name string, s CreateSpec) (backend.At
 	if err != nil {
 		return backend.Attr{}, err
 	}
+	if err := tx.t.room.check(0); err != nil {
+		return backend.Attr{}, err
+	}
 	now := tx.t.clock()
 	prec := p.rec
 	prec.entries++
@@ -99,6 +102,9 @@ func (tx *Txn) Create(parent backend.Ino, name string, s CreateSpec) (backend.At
 // CreateOrphan makes a regular file without a name (O_TMPFILE). Link may give
 // it one; otherwise it goes when nobody holds it.
 func (tx *Txn) CreateOrphan(mode uint32, linkable bool) (backend.Attr, error) {
+	if err := tx.t.room.check(0); err != nil {
+		return backend.Attr{}, err
+	}
 	now := tx.t.clock()
 	n := &inode{}
 	err := tx.commit(func(w *writer) error {
@@ -125,6 +131,9 @@ func (tx *Txn) CreateOrphan(mode uint32, linkable bool) (backend.Attr, error) {
 func (tx *Txn) Link(ino, newParent backend.Ino, newName string) (backend.Attr, error) {
 	n, err := tx.load(ino)
 	if err != nil {
+		return backend.Attr{}, err
+	}
+	if err := tx.t.room.check(0); err != nil {
 		return backend.Attr{}, err
 	}
 	switch {

@@ -198,6 +198,9 @@ func (tx *Txn) Fallocate(ino backend.Ino, off, length uint64, mode uint32) error
 	hole := false
 	switch mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
+		if err := tx.t.room.check(0); err != nil {
+			return err
+		}
 	case unix.FALLOC_FL_ZERO_RANGE:
 		hole = true
 	case unix.FALLOC_FL_PUNCH_HOLE:

@@ -29,7 +29,9 @@ type Options struct {
 	// CacheInodes bounds the decoded inodes and cached names kept in memory
 	// (four names count as one inode). Default 150,000, about 80 MB.
 	CacheInodes int
-	// FreeBytes tells the free and total bytes of the disk below.
+	// FreeBytes tells how many bytes users may still write, and the total of the
+	// disk below. Where it is 0 what makes the store grow fails with NoSpace.
+	// nil: there is no bound.
 	FreeBytes func() (free, total uint64)
 }
 
@@ -40,7 +42,7 @@ type Tree struct {
 	content backend.Content
 	log     *slog.Logger
 	clock   func() backend.Time
-	free    func() (free, total uint64)
+	room    room
 
 	root    backend.NodeID
 	created backend.Time
@@ -59,7 +61,7 @@ type Tree struct {
 // store of another format, IO for damaged records.
 func Open(ctx context.Context, o Options) (*Tree, error) {
 	t := &Tree{
-		content: o.Content, log: o.Log, clock: o.Clock, free: o.FreeBytes,
+		content: o.Content, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, start: time.Now()},
 		limit: int64(o.CacheInodes), vols: map[backend.VolumeID]*volume{},
 	}
 	if l, ok := o.Store.(backend.Logged); ok {

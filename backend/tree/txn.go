@@ -381,8 +381,8 @@ func (tx *Txn) MarkDenied(ino backend.Ino) error {
 // Stat tells the volume's use and the store's free space.
 func (tx *Txn) Stat() VolumeStat {
 	var free, total uint64
-	if tx.t.free != nil {
-		free, total = tx.t.free()
+	if tx.t.room.free != nil {
+		free, total = tx.t.room.free()
 	}
 	_ = total
 	u := tx.v.use

@@ -40,6 +40,9 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 	if len(p) == 0 {
 		return WriteResult{Off: off, Attr: n.rec.attr(node)}, nil
 	}
+	if err := tx.t.room.check(len(p)); err != nil {
+		return WriteResult{}, err
+	}
 	now := tx.t.clock()
 	var r record
 	err := tx.commit(func(w *writer) error {

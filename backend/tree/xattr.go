@@ -88,6 +88,9 @@ func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, repl
 	if len(value) > backend.MaxXattrVal {
 		return backend.TooBig
 	}
+	if err := tx.t.room.check(len(value)); err != nil {
+		return err
+	}
 	return tx.changeXattrs(ino, func(w *writer, r *record) error {
 		key := xattrKey(tx.v.id, ino, name)
 		_, err := w.kv.Get(key)
