@@ -28,9 +28,12 @@ type Content struct {
 		tail    int64      // where the next record of current goes
 		next    uint64     // number of the next segment
 		checked int64      // bytes that may be put before the free space is looked at again
+		dirty   int64      // bytes put since they were last synced ahead of need
 		bound   bool
 	}
 	current atomic.Pointer[segFile] // records go here; changed under append.mu
+	// sinceWait is how many bytes were put since somebody waited for durability.
+	sinceWait atomic.Int64
 
 	mu      sync.Mutex
 	segs    map[uint64]*segFile
@@ -39,9 +42,7 @@ type Content struct {
 	foreign [16]byte // the id in the headers found by Open; zero: no headers
 	ballast bool
 	told    map[backend.Ref]bool // damage that the log has told of
-	// unsynced is how many bytes were put since a sync of all began.
-	unsynced int64
-	stats    Stats
+	stats   Stats
 }
 
 var _ backend.Content = (*Content)(nil)
@@ -74,6 +75,7 @@ func (c *Content) Put(tx backend.Tx, id uint64, data []byte) (backend.Ref, error
 		return backend.Ref{}, err
 	}
 	rides := t.mayRide(len(data))
+	c.sinceWait.Add(int64(len(data)))
 	if ref, err = c.write(id, data, !rides); err != nil {
 		return backend.Ref{}, fail("put", backend.Ref{ID: id}, kindOf(err), err)
 	}
@@ -235,9 +237,6 @@ func (c *Content) write(id uint64, data []byte, loose bool) (backend.Ref, error)
 	}
 	c.stats.Puts++
 	c.stats.PutBytes += uint64(len(data))
-	if c.unsynced += r.size; c.unsynced >= syncEvery {
-		wake(c.work.sync)
-	}
 	return r.ref(s.number), nil
 }
 
@@ -268,6 +267,10 @@ func (c *Content) place(id uint64, data []byte) (*segFile, record, error) {
 	}
 	r := dataRecord(id, a.tail, data)
 	a.tail += size
+	if a.dirty += size; a.dirty >= syncEvery {
+		a.dirty = 0
+		wake(c.work.sync)
+	}
 	return s, r, nil
 }
 

@@ -166,7 +166,7 @@ func (m *machine) live() {
 	m.update(nil, map[uint64]int{2: 70_000})
 	m.sync()
 	m.update(nil, map[uint64]int{3: 4096, 4: 4096})
-	m.update(nil, map[uint64]int{5: 32 << 10, 6: 32 << 10, 7: 20_000}) // the last is one too many
+	m.update(nil, map[uint64]int{5: 16 << 10, 6: 16 << 10, 7: 12_000}) // the last is one too many
 	m.sync()
 	m.update([]uint64{3}, map[uint64]int{8: 4096}) // a page is written again
 	m.flush()

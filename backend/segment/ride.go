@@ -9,12 +9,17 @@ import (
 )
 
 const (
-	// rideLimit is the longest content that rides in the log, in bytes. A sync
-	// costs a third of a millisecond, which is worth writing a good many bytes
-	// twice; those that nobody asks to sync should be few (docs/performance.md).
-	rideLimit = 32 << 10
+	// rideLimit is the longest content that rides in the log, in bytes. Measured
+	// through a mount, a write and fsync took 0.28 ms instead of 0.45 at 4 KiB,
+	// 0.33 at 16 KiB, and from 32 KiB on there was little to gain.
+	rideLimit = 16 << 10
 	// rideBudget bounds what rides in one Update.
 	rideBudget = 2 * rideLimit
+	// rideWindow is how many bytes of content may be put after somebody waited
+	// for durability and still ride: bytes that nobody waits for are not
+	// written twice (an untar took a quarter longer when they were), while one
+	// who syncs often has put few.
+	rideWindow = 1 << 20
 )
 
 // rider is a transaction of a store with a log: Ride puts key and value into the
@@ -25,7 +30,7 @@ type rider interface {
 
 // mayRide tells whether n more bytes of content may ride.
 func (t *boundTx) mayRide(n int) bool {
-	if !t.c.opts.Logged || n > rideLimit || t.ridden+n > rideBudget {
+	if !t.c.opts.Logged || n > rideLimit || t.ridden+n > rideBudget || t.c.sinceWait.Load() > rideWindow {
 		return false
 	}
 	_, ok := t.Tx.(rider)

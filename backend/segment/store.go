@@ -70,6 +70,7 @@ func (s *Store) update(ctx context.Context, o backend.Origin, fn func(backend.Tx
 // WaitDurable syncs the segments, then the store below; one that is Logged sees
 // to the segments itself.
 func (s *Store) WaitDurable(ctx context.Context, lsn backend.LSN) error {
+	s.c.sinceWait.Store(0)
 	if s.c.opts.Logged {
 		return s.below.WaitDurable(ctx, lsn)
 	}

@@ -38,7 +38,6 @@ func (c *Content) sync(ctx context.Context, upTo func(*segFile) uint64) error {
 	for _, s := range c.segs {
 		if to := upTo(s); s.synced < to {
 			dirty = append(dirty, due{s, to})
-			c.unsynced = 0
 		}
 	}
 	c.mu.Unlock()
