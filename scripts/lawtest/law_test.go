@@ -58,6 +58,9 @@ var law = map[string]rule{
 	"backend/tree": {
 		may: []string{"backend", "backend/feed", "backend/quota"}, tests: drivers,
 		why: "POSIX once, over any driver; rights are not its business"},
+	"backend/backup": {
+		may: []string{"backend", "backend/tree"}, tests: append([]string{"backend/segment"}, drivers...),
+		why: "a backup is of the tree's records and their content, whatever keeps them"},
 	"backend/snapshot": {
 		may: []string{"backend", "backend/tree"}, tests: drivers,
 		why: "snapshots are a matter of the tree's records"},
