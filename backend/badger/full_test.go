@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const testBallast = 40 << 20
+const testBallast = 24 << 20
 
 // openFull opens a store that has a ballast.
 func openFull(t testing.TB, dir string) *badger.Store {

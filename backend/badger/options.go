@@ -13,9 +13,10 @@ type Options struct {
 	Dir string
 	// Log gets what Badger has to say; nil discards it.
 	Log *slog.Logger
-	// Ballast is how many bytes of the disk to keep in a file, for Open, Close,
-	// compaction and deletions when the disk is full. A store on a disk that
-	// others fill too needs some 32 MiB. 0: none.
+	// Ballast is how many bytes of the disk to keep in a file, for tables and
+	// deletions when the disk is full; a closed store keeps 40 MiB more, for the
+	// logs of the next Open. Less than 24 MiB is of little use. 0: none, when
+	// closed neither.
 	Ballast int64
 	// VerifyBytes is how many bytes of tables Open checks before it returns; the
 	// rest is checked in the background. 0: 64 MiB; negative: nothing before.

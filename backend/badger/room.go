@@ -178,6 +178,15 @@ func (r *room) regrow(left int64) {
 	r.have += grow
 }
 
+// keepLogs keeps the room that the write-ahead logs had for those of the next
+// Open.
+func (r *room) keepLogs() {
+	r.mu.Lock()
+	r.want += 2 * walBytes
+	r.mu.Unlock()
+	r.regrow(0)
+}
+
 // makeDiscard makes the file in which Badger counts what its value log could
 // drop, and which it ends the process over when it cannot make it.
 func (r *room) makeDiscard() error {

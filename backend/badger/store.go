@@ -137,7 +137,7 @@ func (s *Store) Close() error {
 	}
 	err := fail("close store", s.dir, s.shutDown())
 	s.wal.drop()
-	s.room.regrow(0)
+	s.room.keepLogs()
 	return errors.Join(err, s.release())
 }
 

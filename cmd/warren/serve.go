@@ -62,6 +62,7 @@ func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logge
 			err = errors.Join(err, d.close(ctx))
 		}
 	}()
+	d.store.tellFull(log)
 	d.space, d.registry, err = openSpace(ctx, d.store, log, func(s *view.Space) {
 		d.hub = fusefs.NewHub(s, log.With("part", "fuse"))
 		s.SetNotifier(d.hub)
@@ -81,19 +82,23 @@ func (d *daemon) facts() server.Daemon {
 	return server.Daemon{
 		Version: versionText(), Started: d.started, Store: d.store.dir, Content: d.store.info.Content,
 		Format: d.store.info.Format, Socket: d.socket, Runtime: filepath.Dir(filepath.Dir(d.socket)),
-		UID: os.Geteuid(), Disk: d.store.disk, Check: d.store.check, Notes: d.notes,
+		UID: os.Geteuid(), Disk: d.store.disk, Check: d.store.check, Backup: d.store.backup, Notes: d.notes,
 		Volumes: func() int { return len(d.store.tree.Volumes()) },
 	}
 }
 
 // notes are what an administrator should know of this daemon.
 func (d *daemon) notes() []string {
+	var notes []string
+	if full := d.store.fullNote(); full != "" {
+		notes = append(notes, full)
+	}
 	for _, m := range d.hub.Mounts() {
 		if m.Stats().ShortTimeouts {
-			return []string{"this kernel is older than 6.16: a change made in one mount may stay unseen in another for a second"}
+			return append(notes, "this kernel is older than 6.16: a change made in one mount may stay unseen in another for a second")
 		}
 	}
-	return nil
+	return notes
 }
 
 // serve answers until ctx ends, then lets go of everything in order: mounts,

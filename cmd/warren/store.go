@@ -55,6 +55,12 @@ type store struct {
 	lock *os.File
 	kv   backend.Logged
 	tree *tree.Tree
+
+	content backend.Content // bound to kv
+
+	plan    diskPlan
+	driver  *badger.Store
+	pending func() int64 // bytes on the way into driver
 }
 
 // newStore says what openStore may make. The zero value: nothing.
@@ -135,15 +141,11 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 	if err := s.readFormat(create); err != nil {
 		return err
 	}
-	kv, err := badger.Open(ctx, badger.Options{Dir: filepath.Join(s.dir, badgerDir), Log: log.With("part", "badger")})
-	if err != nil {
-		return fmt.Errorf("open the store %s: %w", s.dir, err)
+	if err := s.openKeys(ctx, log); err != nil {
+		return err
 	}
-	content, err := s.openContent(ctx, kv, log)
-	if err != nil {
-		return fmt.Errorf("open the store %s: %w", s.dir, err)
-	}
-	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: content, Log: log.With("part", "tree"), FreeBytes: s.disk})
+	var err error
+	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: s.content, Log: log.With("part", "tree"), FreeBytes: s.disk})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
 	}
@@ -153,23 +155,41 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 	return nil
 }
 
+// openKeys opens what is below the tree: driver, log and content.
+func (s *store) openKeys(ctx context.Context, log *slog.Logger) error {
+	_, total := statDisk(s.dir)
+	s.plan = planDisk(total)
+	kv, err := badger.Open(ctx, badger.Options{Dir: filepath.Join(s.dir, badgerDir), Ballast: s.plan.ballast, Log: log.With("part", "badger")})
+	if err != nil {
+		return fmt.Errorf("open the store %s: %w", s.dir, err)
+	}
+	s.driver = kv
+	kv.MakeRoom(s.plan.logFile)
+	s.content, err = s.openContent(ctx, kv, log)
+	if err != nil {
+		return fmt.Errorf("open the store %s: %w", s.dir, err)
+	}
+	return nil
+}
+
 var _ segment.Relocator = (*tree.Tree)(nil)
 
 // openContent opens the log over kv and the content that goes with it, and sets
 // s.kv. After an error kv is closed.
 func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Logger) (backend.Content, error) {
-	o := writeback.Options{Driver: kv, Dir: filepath.Join(s.dir, logDir), Log: log.With("part", "log")}
+	o := writeback.Options{Driver: kv, Dir: filepath.Join(s.dir, logDir), Log: log.With("part", "log"),
+		MaxPending: s.plan.pending, LogFileSize: s.plan.logFile}
 	if s.info.Content == contentBadger {
 		wb, err := writeback.Open(ctx, o)
 		if err != nil {
 			return nil, errors.Join(err, kv.Close())
 		}
-		s.kv = wb
+		s.kv, s.pending = wb, pendingOf(wb)
 		return badger.Content{}, nil
 	}
-	_, total := s.disk()
+	total := s.driver.Space().Total
 	c, err := segment.Open(segment.Options{Dir: filepath.Join(s.dir, segmentDir), Log: log.With("part", "segments"), Logged: true,
-		Reserve: min(maxReserve, int64(total/16)), Ballast: min(maxBallast, int64(total/32))})
+		Reserve: min(maxReserve, total/16), Ballast: min(maxBallast, total/32)})
 	if err != nil {
 		return nil, errors.Join(err, kv.Close())
 	}
@@ -272,15 +292,6 @@ func writeSynced(path string, b []byte) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// disk tells the free and total bytes of the disk the store is on.
-func (s *store) disk() (free, total uint64) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(s.dir, &st); err != nil {
-		return 0, 0
-	}
-	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize)
 }
 
 // check is fsck of an open store.
