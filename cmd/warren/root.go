@@ -60,7 +60,7 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 		newMountCommand(a), newUmountCommand(a), newMountsCommand(a), newRunCommand(a), newDemoCommand(a))
 	add(groupAgents, newUserCommand(a), newAgentCommand(a), newPolicyCommand(a))
 	add(groupShare, newFSCommand(a), newPathCommand(a), newProjectCommand(a))
-	add(groupOperate, newImportCommand(a), newExportCommand(a), newFsckCommand(a), newVersionCommand(a), newCompletionCommand(a), newManCommand(a))
+	add(groupOperate, newImportCommand(a), newExportCommand(a), newBackupCommand(a), newRestoreStoreCommand(a), newFsckCommand(a), newVersionCommand(a), newCompletionCommand(a), newManCommand(a))
 	root.SetHelpCommandGroupID(groupOperate)
 	root.SetHelpCommand(newHelpCommand())
 	completeAgents(a, root)

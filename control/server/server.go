@@ -64,6 +64,9 @@ type Daemon struct {
 	Volumes func() int
 	Notes   func() []string
 	Check   func(context.Context, func(control.Problem)) error
+	// Backup writes a backup of the store, with the index of an earlier one what
+	// changed since.
+	Backup func(ctx context.Context, w io.Writer, index io.Reader) error
 }
 
 // Options are what a server needs; all but Log must be set.
@@ -139,6 +142,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/status", s.status},
 		{"POST", "/v1/sync", s.sync},
 		{"POST", "/v1/fsck", s.fsck},
+		{"POST", "/v1/backup", s.backup},
 		{"GET", "/v1/users", s.listUsers},
 		{"POST", "/v1/users", s.addUser},
 		{"GET", "/v1/users/{id}", s.showUser},

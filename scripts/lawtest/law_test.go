@@ -108,9 +108,10 @@ var law = map[string]rule{
 // wiring are the files of cmd/warren that may import anything: the daemon
 // itself, and commands on a store that no daemon holds.
 var wiring = map[string]string{
-	"cmd/warren/serve.go":   "puts the daemon together",
-	"cmd/warren/store.go":   "opens a store: drivers, log, tree",
-	"cmd/warren/offline.go": "commands on a store that no daemon holds",
+	"cmd/warren/serve.go":          "puts the daemon together",
+	"cmd/warren/store.go":          "opens a store: drivers, log, tree",
+	"cmd/warren/offline.go":        "commands on a store that no daemon holds",
+	"cmd/warren/offline_backup.go": "the same: backups are read and written on both sides",
 }
 
 // outside says which packages may use which modules of others: a driver's
