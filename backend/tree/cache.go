@@ -14,6 +14,7 @@ type inode struct {
 	rec    record
 	names  *names // of a directory; nil: none known
 	memo   uint64 // Txn.Memo
+	run    run
 }
 
 // names is what is known of a directory's entries.

@@ -26,7 +26,8 @@
 // names has its count under a key of its own (no key: one). Writes shorter
 // than [BlockSize] take in what their 4 KiB block already holds, so that a
 // file that is written by lines does not fall into lines. Ranges no extent
-// covers read as zeros.
+// covers read as zeros. Where Content takes as much, what was written in small
+// steps one after the other is made one extent in the background.
 //
 // # Locks
 //

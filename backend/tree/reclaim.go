@@ -22,6 +22,7 @@ type reclaimer struct {
 
 	mu   sync.Mutex
 	jobs map[backend.NodeID]*sweepPos // guarded by mu; inode 0: a whole volume
+	runs []nodeRun                    // guarded by mu
 }
 
 // retryAfter is how long a job waits after the store refused a step.
@@ -70,6 +71,12 @@ func (r *reclaimer) run(ctx context.Context) {
 	}
 	for {
 		n, at, ok := r.take()
+		if !ok && r.coalesceNext(ctx) {
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
 		if !ok {
 			r.t.trim()
 			select {

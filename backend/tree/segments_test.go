@@ -311,3 +311,63 @@ func TestCheckOfSegments(t *testing.T) {
 		t.Errorf("an orphan: %q", text)
 	}
 }
+
+// extents counts those of the store.
+func (b *bulk) extents() (n int) {
+	b.t.Helper()
+	must(b.t, b.store.View(b.t.Context(), func(kv backend.Tx) error {
+		n = 0
+		return kv.ScanKeys([]byte("e"), []byte("f"), func([]byte) error { n++; return nil })
+	}))
+	return n
+}
+
+// TestSmallWritesAreCoalesced: what is written in small steps, one after the
+// other, ends in few extents; what another file shares stays shared, and what is
+// written elsewhere meanwhile is not lost.
+func TestSmallWritesAreCoalesced(t *testing.T) {
+	b := newBulk(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	want := noise(r, 4<<20)
+	at := 0
+	for step := 0; at < len(want); step++ {
+		n := min([]int{4096, 8192, 100, 5000}[step/200%4], len(want)-at)
+		b.write(want[at:at+n], uint64(at))
+		at += n
+		if step%100 == 99 {
+			over := noise(r, 300)
+			hit := r.IntN(at - len(over))
+			copy(want[hit:], over)
+			b.write(over, uint64(hit))
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); b.extents() > 300; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d extents", b.extents())
+		}
+	}
+	b.expect(0, want)
+	before := b.attr()
+	if before.Blocks != uint64(len(want)+511)/512 {
+		t.Errorf("%d blocks for %d bytes", before.Blocks, len(want))
+	}
+	checkTree(t, b.tr)
+	b.reopen()
+	b.expect(0, want)
+
+	b.do(func(tx *tree.Txn) error { return tx.Unlink(backend.RootIno, "f") })
+	b.ino = b.create("parts")
+	for at := 0; at < 1<<20-4096; at += 4096 {
+		b.write(want[at:at+4096], uint64(at))
+	}
+	copied := b.create("copy")
+	b.do(func(tx *tree.Txn) error { _, err := tx.CopyRange(b.ino, 1<<19, copied, 0, 1<<19-4096); return err })
+	b.write(want[1<<20-4096:1<<20], 1<<20-4096) // the run is complete
+	time.Sleep(100 * time.Millisecond)
+	b.expect(0, want[:1<<20])
+	checkTree(t, b.tr)
+	b.do(func(tx *tree.Txn) error { return tx.Unlink(backend.RootIno, "parts") })
+	b.ino = copied
+	b.expect(0, want[1<<19:1<<20-4096])
+	checkTree(t, b.tr)
+}

@@ -62,6 +62,7 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 		return WriteResult{}, err
 	}
 	tx.setRecord(n, &r)
+	tx.noteWrite(n, off, end)
 	tx.changed(Change{Kind: DataChanged, Node: node, Off: off, Len: uint64(len(p))})
 	return WriteResult{N: len(p), Off: off, Attr: r.attr(node)}, nil
 }
