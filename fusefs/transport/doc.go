@@ -12,7 +12,7 @@
 //
 // Waking another thread costs more than most requests. So one goroutine reads
 // a request, handles it, and writes the reply before it reads the next; all
-// others are parked. Exactly one goroutine of a loop reads, or is about to, or
+// others are parked. One goroutine of a loop reads, or is about to, or
 // none while a handler runs. A handler that may wait for something (another
 // mount's kernel, a file lock, a disk) says so first, by [Loop.Standby], and a
 // parked goroutine, or a new one, reads on; whoever comes back from handling
@@ -20,8 +20,8 @@
 // so is found by the Watch within two of its ticks. So a connection is always
 // read again, however many of its handlers wait.
 //
-// Where there are more than two processors the Watch also sends another reader
-// when requests queue behind handlers that are busy.
+// While requests queue behind handlers that are busy, not waiting, the Watch lets
+// more goroutines read at once, up to the number of processors or four.
 //
 // # Caveats
 //

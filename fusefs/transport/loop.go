@@ -33,9 +33,11 @@ type Loop struct {
 	opts   Options
 	room   int // of a read buffer, and of a reply
 
-	// reading tells that a goroutine reads, or is about to. Whoever sets it
-	// reads, or sees to it that somebody does.
-	reading  atomic.Bool
+	// reading counts the goroutines that read, or are about to. Whoever raises
+	// it reads, or sees to it that somebody does. When the connection has ended
+	// it stays raised.
+	reading  atomic.Int32
+	most     atomic.Int32  // how many may; the Watch changes it
 	requests atomic.Uint64 // read so far
 	busy     atomic.Int32  // requests being handled
 
@@ -64,6 +66,7 @@ func New(fd int, fs fuse.RawFileSystem, o Options) (*Loop, error) {
 		over:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
+	l.most.Store(1)
 	if err := l.init(); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -105,7 +108,27 @@ func (l *Loop) Serve() {
 // Standby sees to it that requests are read while the caller, a handler, waits.
 // It does not wait itself. No lock is needed; any may be held.
 func (l *Loop) Standby() {
-	if l.reading.Load() || !l.reading.CompareAndSwap(false, true) {
+	if l.reading.Load() == 0 {
+		l.send()
+	}
+}
+
+// claim asks to be one of those who read.
+func (l *Loop) claim() bool {
+	for {
+		n := l.reading.Load()
+		if n >= l.most.Load() {
+			return false
+		}
+		if l.reading.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// send makes another goroutine read, if another may.
+func (l *Loop) send() {
+	if !l.claim() {
 		return
 	}
 	select {
@@ -129,7 +152,7 @@ func (l *Loop) run() {
 		// Without memory for buffers nothing can be read; others may be
 		// handling requests, and will read on.
 		l.opts.Log.Error("no memory for a reader of requests", "err", err)
-		l.reading.Store(false)
+		l.reading.Add(-1)
 		l.leave()
 		return
 	}
@@ -141,17 +164,15 @@ func (l *Loop) run() {
 			break
 		}
 		l.serve(b, n)
-		if l.reading.Load() || !l.reading.CompareAndSwap(false, true) {
-			if !l.park(b) {
-				break
-			}
+		if !l.claim() && !l.park(b) {
+			break
 		}
 	}
 	l.leave()
 }
 
-// next reads a request. ok is false when the connection has ended. When it
-// returns, nobody reads.
+// next reads a request; after that the caller is not one of those who read. ok is
+// false when the connection has ended.
 func (l *Loop) next(b *buffers) (n int, ok bool) {
 	for {
 		if b.used > keepUsed && !l.quiet() {
@@ -162,7 +183,7 @@ func (l *Loop) next(b *buffers) (n int, ok bool) {
 		case 0:
 			l.requests.Add(1)
 			l.busy.Add(1)
-			l.reading.Store(false)
+			l.reading.Add(-1)
 			return n, true
 		case unix.ENOENT: // the request was interrupted before it was read
 		case unix.ENODEV, unix.ECONNABORTED:
@@ -223,8 +244,8 @@ func (l *Loop) park(b *buffers) bool {
 	return woken
 }
 
-// end notes that the connection has ended: nobody will read from now on, since
-// reading stays set.
+// end notes that the connection has ended. Whoever has found that stays counted
+// as reading, so that nobody is sent any more.
 func (l *Loop) end() {
 	l.mu.Lock()
 	first := !l.ended

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testFS has files of any name whose look-up waits while they are called
-// "wait...", and one open file of a fixed content.
+// testFS has names whose look-up waits ("wait..."), or takes a millisecond
+// ("busy..."), and one file.
 type testFS struct {
 	fuse.RawFileSystem
 	waiting atomic.Int32
@@ -34,6 +34,10 @@ func (f *testFS) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *f
 		f.waiting.Add(1)
 		f.standby()
 		<-f.release
+		return fuse.ENOENT
+	case strings.HasPrefix(name, "busy"):
+		for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+		}
 		return fuse.ENOENT
 	case name == "panic":
 		panic("of a test")
@@ -332,6 +336,34 @@ func cpu(d time.Duration) time.Duration {
 	before := used()
 	time.Sleep(d)
 	return used() - before
+}
+
+// TestCrowd: more goroutines read while requests queue, one when they do not.
+func TestCrowd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	m := mount(t, new(Watch), true)
+	defer m.umount(t, 0)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := 0; !stop.Load(); j++ {
+				var st unix.Stat_t
+				_ = unix.Lstat(fmt.Sprintf("%s/busy%d-%d", m.dir, i, j), &st)
+			}
+		})
+	}
+	soon(t, "more may read", func() bool { return m.loop.most.Load() > 1 && m.loop.busy.Load() > 1 })
+	stop.Store(true)
+	wg.Wait()
+	soon(t, "one may read", func() bool { return m.loop.most.Load() == 1 })
+	var st unix.Stat_t
+	for range 5 { // a reader too many is parked after its next request
+		if err := unix.Stat(m.dir+"/file", &st); err != nil {
+			t.Error(err)
+		}
+	}
+	soon(t, "one reads", func() bool { return m.loop.reading.Load() <= 1 })
 }
 
 // TestRefusals: a request that the library gives up on is answered with an

@@ -12,9 +12,12 @@ const (
 	tick = 2 * time.Millisecond
 	// calm is how many ticks without requests let a Watch rest.
 	calm = 50
-	// maxBusy bounds the handlers of one loop that run because requests
-	// queue, not because others wait.
-	maxBusy = 4
+	// crowded is for how many ticks requests queue before one more goroutine
+	// of a loop may read at once, slack for how many they do not before one
+	// less may, maxReaders how many at most.
+	crowded    = 3
+	slack      = 10
+	maxReaders = 4
 )
 
 // Watch looks after the loops of a daemon while they have requests. Its zero
@@ -25,10 +28,12 @@ type Watch struct {
 	mu    sync.Mutex
 }
 
-// seen is what the Watch saw of a loop at its last tick.
+// seen is what the Watch saw of a loop at its last ticks.
 type seen struct {
 	requests uint64
-	stuck    bool // nobody read then
+	stuck    bool // nobody read
+	queued   int  // for how many ticks requests have queued
+	slack    int  // for how many they have not
 }
 
 func (w *Watch) add(l *Loop) {
@@ -78,7 +83,7 @@ func (w *Watch) run() {
 	// A request that came in between may have found it awake: its loop is
 	// looked at once more.
 	for _, l := range *w.loops.Load() {
-		if l.busy.Load() > 0 && !l.reading.Load() {
+		if l.busy.Load() > 0 && l.reading.Load() == 0 {
 			w.stir()
 		}
 	}
@@ -86,18 +91,35 @@ func (w *Watch) run() {
 
 // look sends another reader where one is missing.
 func (l *Loop) look(last seen) seen {
-	now := seen{requests: l.requests.Load(), stuck: !l.reading.Load() && l.busy.Load() > 0}
-	if !now.stuck || !last.stuck {
-		return now
-	}
-	if now.requests == last.requests || l.backlog() {
+	reading := l.reading.Load()
+	now := seen{requests: l.requests.Load(), stuck: reading == 0 && l.busy.Load() > 0}
+	if now.stuck && last.stuck && now.requests == last.requests {
 		l.Standby()
 		now.stuck = false
+		return now
 	}
+	l.crowd(&now, last)
 	return now
 }
 
-// backlog tells whether requests queue that another processor could handle.
-func (l *Loop) backlog() bool {
-	return int(l.busy.Load()) < min(runtime.GOMAXPROCS(0)/2, maxBusy) && l.wait(0)
+// crowd lets more goroutines read while requests queue behind handlers that are
+// busy, and fewer when they do not.
+func (l *Loop) crowd(now *seen, last seen) {
+	limit := int32(min(runtime.GOMAXPROCS(0), maxReaders))
+	most := l.most.Load()
+	switch {
+	case now.stuck && l.wait(0):
+		now.queued = last.queued + 1
+		if now.queued >= crowded && most < limit {
+			l.most.Store(most + 1)
+			l.send()
+			now.queued = 0
+		}
+	case most > 1:
+		now.slack = last.slack + 1
+		if now.slack >= slack {
+			l.most.Store(most - 1)
+			now.slack = 0
+		}
+	}
 }
