@@ -189,7 +189,7 @@ func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Log
 	}
 	total := s.driver.Space().Total
 	c, err := segment.Open(segment.Options{Dir: filepath.Join(s.dir, segmentDir), Log: log.With("part", "segments"), Logged: true,
-		Reserve: min(maxReserve, total/16), Ballast: min(maxBallast, total/32)})
+		Reserve: min(maxReserve, total/16), Ballast: segmentBallast})
 	if err != nil {
 		return nil, errors.Join(err, kv.Close())
 	}
@@ -202,15 +202,15 @@ func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, wb.Close(), c.Close())
 	}
-	s.kv = bound
+	s.kv, s.pending = bound, pendingOf(wb)
 	return c, nil
 }
 
-// Bytes that stay free of bulk content, and that are kept to be given up on a
-// full disk; less on a small disk.
+// Bytes that stay free of bulk content, whatever the tree lets through, less on
+// a small disk; and that are kept for what a recovery on a full disk writes anew.
 const (
-	maxReserve = 256 << 20
-	maxBallast = 64 << 20
+	maxReserve     = 256 << 20
+	segmentBallast = 4 << 20
 )
 
 // readFormat checks what the directory is, or makes it a store.
