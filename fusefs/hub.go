@@ -5,8 +5,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/latency"
 	"github.com/warrenfs/warren/fusefs/filelock"
 	"github.com/warrenfs/warren/fusefs/transport"
 	"github.com/warrenfs/warren/policy/view"
@@ -38,8 +40,10 @@ type Hub struct {
 	drops   dropper
 	watch   transport.Watch
 	serving serving
+	waits   latency.Histogram // of changes, for other mounts' kernels
 
 	mu     sync.Mutex
+	past   *counts           // of the mounts that are gone
 	mounts map[string]*Mount // by mountpoint
 	busy   map[string]bool   // mountpoints being mounted
 	closed bool
@@ -66,6 +70,7 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 		log:    log,
 		posix:  filelock.NewTable(filelock.Grace),
 		flock:  filelock.NewTable(filelock.Grace),
+		past:   new(counts),
 		mounts: make(map[string]*Mount),
 		busy:   make(map[string]bool),
 	}
@@ -95,7 +100,7 @@ func (h *Hub) SetTransport(name string, debug bool) error {
 
 // Collect implements view.Notifier.
 func (h *Hub) Collect(by view.Observer, changes []view.Change) view.Pending {
-	var out pending
+	out := pending{waits: &h.waits}
 	for _, k := range *h.kernels.Load() {
 		if view.Observer(k) == by {
 			k.own(changes)
@@ -114,19 +119,22 @@ func (h *Hub) Collect(by view.Observer, changes []view.Change) view.Pending {
 
 // pending are the notices of one change set.
 type pending struct {
-	by   *kernel // of the mount whose request it is; nil: of none
-	list []*notices
+	by    *kernel // of the mount whose request it is; nil: of none
+	list  []*notices
+	waits *latency.Histogram
 }
 
 // Send implements view.Pending. The mount of whoever sends is served meanwhile:
 // a kernel that is told may be waiting for it.
 func (p pending) Send() {
+	start := time.Now()
 	for _, n := range p.list {
 		if p.by != nil && n.mayWait() {
 			p.by.dev.standby()
 		}
 		n.send()
 	}
+	p.waits.Observe(time.Since(start))
 }
 
 // InUse implements view.Notifier.
@@ -165,7 +173,9 @@ func (h *Hub) leave(k *kernel) {
 	for _, o := range *h.kernels.Load() {
 		if o != k {
 			list = append(list, o)
+			continue
 		}
+		h.past.fold(k.count)
 	}
 	h.kernels.Store(&list)
 	h.mu.Unlock()

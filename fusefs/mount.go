@@ -146,7 +146,7 @@ func (m *Mount) openView() error {
 		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...)),
 		conn:          k.locks.conn,
 	}
-	m.gate = newGate(m.fs)
+	m.gate = newGate(m.fs, count)
 	h.join(k)
 	return nil
 }
@@ -233,9 +233,10 @@ func (m *Mount) Connection() uint32 { return m.minor }
 // Stats gives the mount's figures so far.
 func (m *Mount) Stats() Stats {
 	f := m.fs
+	c := f.count.snapshot()
 	return Stats{
-		Requests:      f.count.snapshot(0, numRequests),
-		Notices:       f.count.snapshot(noteEntry, numOps),
+		Requests:      c.requests(),
+		Notices:       c.notices(),
 		Nodes:         f.kern.size(),
 		Handles:       f.handles.size(),
 		ShortTimeouts: !f.kern.epochs,

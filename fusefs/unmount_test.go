@@ -306,8 +306,8 @@ func TestDetachedBySomebody(t *testing.T) {
 // TestGate: a shut gate lets nothing through to the file system, which is nil
 // here, and is idle when what is inside has left.
 func TestGate(t *testing.T) {
-	g := newGate(nil)
-	if !g.enter() {
+	g := newGate(nil, new(counters))
+	if _, ok := g.enter(); !ok {
 		t.Fatal("shut from the start")
 	}
 	g.shut()
@@ -334,7 +334,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("%s: %v", name, out)
 		}
 	}
-	g.leave()
+	g.out()
 	select {
 	case <-g.idle:
 	default:
