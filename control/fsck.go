@@ -19,6 +19,7 @@ type Check struct {
 	Problems []Problem `json:"problems"` // at most 10,000
 	Count    int       `json:"count"`    // of all problems
 	Millis   int64     `json:"millis"`
+	Repaired []Problem `json:"repaired,omitempty"` // what was done, in order
 }
 
 // Fsck checks every invariant of the daemon's store; nothing is changed.

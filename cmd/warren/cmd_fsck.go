@@ -11,20 +11,29 @@ import (
 	"github.com/warrenfs/warren/control"
 )
 
-type fsckOptions struct{ Store string }
+type fsckOptions struct {
+	Store  string
+	Repair bool
+}
 
 // AddFlags adds the flags of fsck.
 func (o *fsckOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Store, "store", "", "check the store at `DIR`, which no daemon has open, or which the daemon at --socket has")
+	f.BoolVar(&o.Repair, "repair", false, "mend what is broken; no daemon may have the store open")
 }
 
 func newFsckCommand(a *app) *cobra.Command {
 	o := &fsckOptions{}
-	c := command("fsck [--store DIR]", "Check every invariant of a store", cobra.NoArgs,
+	c := command("fsck [--store DIR] [--repair]", "Check every invariant of a store, and mend it", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runFsck(ctx, a, o) })
 	c.Long = `Check every invariant of a store, content bytes too, and report what is broken. Nothing
 is changed. The running daemon is asked; with --store, a store that no daemon has open
-is opened. The exit code is 0 if all is well and 1 if something is broken.`
+is opened. The exit code is 0 if all is well and 1 if something is broken.
+
+With --repair what is broken is mended, and each step is told. No file's bytes are thrown away:
+what has lost its name is put into lost+found at the top of its volume, and records that cannot
+be read are set aside. Damaged content stays: reading it is an error until the file is removed or
+written anew. Take a backup of the directory first. The exit code is 0 if all is well afterwards.`
 	o.AddFlags(c.Flags())
 	return c
 }
@@ -35,15 +44,11 @@ func runFsck(ctx context.Context, a *app, o *fsckOptions) error {
 		return err
 	}
 	if err := a.answer(r, func(w io.Writer) {
+		for _, p := range r.Repaired {
+			_, _ = fmt.Fprintf(w, "repaired: %s\n", problemText(p))
+		}
 		for _, p := range r.Problems {
-			where := p.Path
-			if where == "" && p.Volume != "" {
-				where = fmt.Sprintf("%s:%x", p.Volume, p.Inode)
-			}
-			if where != "" {
-				where += ": "
-			}
-			_, _ = fmt.Fprintf(w, "%s%s\n", where, p.Text)
+			_, _ = fmt.Fprintln(w, problemText(p))
 		}
 		if r.Clean {
 			a.say("clean (%d ms)", r.Millis)
@@ -57,6 +62,17 @@ func runFsck(ctx context.Context, a *app, o *fsckOptions) error {
 	return nil
 }
 
+// problemText is "where: what".
+func problemText(p control.Problem) string {
+	switch {
+	case p.Path != "":
+		return p.Path + ": " + p.Text
+	case p.Volume != "":
+		return fmt.Sprintf("%s:%x: %s", p.Volume, p.Inode, p.Text)
+	}
+	return p.Text
+}
+
 // summary is what is said last of a broken store; the JSON says it already.
 func summary(a *app, r control.Check) error {
 	if a.json {
@@ -68,7 +84,9 @@ func summary(a *app, r control.Check) error {
 // check asks the daemon, or opens the store.
 func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 	c := a.client()
-	if o.Store == "" {
+	bar := a.newProgress("fsck", -1, false)
+	defer bar.done()
+	if o.Store == "" && !o.Repair {
 		r, err := c.Fsck(ctx)
 		if control.KindOf(err) == control.KindUnavailable {
 			err = errors.Join(err, errors.New("or check a store that no daemon has open with `warren fsck --store DIR`"))
@@ -80,7 +98,10 @@ func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 		return control.Check{}, err
 	}
 	if s, err := c.Status(ctx); err == nil && sameDir(s.Store, dir) {
+		if o.Repair {
+			return control.Check{}, control.Errorf(control.KindConflict, "the daemon (pid %d) has the store %s open; stop it to repair the store", s.PID, dir)
+		}
 		return c.Fsck(ctx)
 	}
-	return checkOffline(ctx, dir, a.stderr)
+	return checkOffline(ctx, dir, o.Repair, func(n uint64) { bar.set(int64(n)) }, a.stderr)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/control/server"
 	"github.com/warrenfs/warren/policy"
@@ -19,14 +20,49 @@ func offlineLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// checkOffline is fsck of a store that no daemon has open.
-func checkOffline(ctx context.Context, dir string, warnings io.Writer) (control.Check, error) {
-	s, err := openStore(ctx, dir, newStore{}, offlineLog(warnings))
+// checkOffline is fsck of a store that no daemon has open. The tree is not
+// opened: it may be too broken for that.
+func checkOffline(ctx context.Context, dir string, repair bool, progress func(uint64), warnings io.Writer) (r control.Check, err error) {
+	s, err := openBroken(ctx, dir, offlineLog(warnings))
 	if err != nil {
-		return control.Check{}, err
+		return r, err
 	}
-	r, err := server.Check(ctx, s.check)
-	return r, errors.Join(err, s.Close())
+	defer func() { err = errors.Join(err, s.kv.Close(), s.lock.Close()) }()
+	var mended []control.Problem
+	if repair {
+		err := tree.Repair(ctx, s.kv, tree.CheckOptions{Progress: progress}, func(p tree.Problem) {
+			mended = append(mended, problem(p))
+		})
+		if err != nil {
+			return r, err
+		}
+	}
+	r, err = server.Check(ctx, func(ctx context.Context, report func(control.Problem)) error {
+		return tree.Check(ctx, s.kv, s.content, tree.CheckOptions{Content: true, Progress: progress},
+			func(p tree.Problem) { report(problem(p)) })
+	})
+	r.Repaired = mended
+	return r, err
+}
+
+// openBroken opens a store without its tree. Both the log and the lock are the
+// caller's to close.
+func openBroken(ctx context.Context, dir string, log *slog.Logger) (*store, error) {
+	s := &store{dir: dir}
+	if err := s.owned(); err != nil {
+		return nil, err
+	}
+	if err := s.take(); err != nil {
+		return nil, err
+	}
+	err := s.readFormat(newStore{})
+	if err == nil {
+		err = s.openKeys(ctx, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.lock.Close())
+	}
+	return s, nil
 }
 
 // openOffline opens the registry of a store that no daemon has open, or makes

@@ -297,12 +297,17 @@ func writeSynced(path string, b []byte) error {
 // check is fsck of an open store.
 func (s *store) check(ctx context.Context, report func(control.Problem)) error {
 	return s.tree.Check(ctx, tree.CheckOptions{Content: true}, func(p tree.Problem) {
-		out := control.Problem{Text: p.Text, Inode: uint64(p.Ino)}
-		if p.Volume != 0 {
-			out.Volume = fmt.Sprintf("%x", uint32(p.Volume))
-		}
-		report(out)
+		report(problem(p))
 	})
+}
+
+// problem is p as the API has it.
+func problem(p tree.Problem) control.Problem {
+	out := control.Problem{Text: p.Text, Inode: uint64(p.Ino)}
+	if p.Volume != 0 {
+		out.Volume = fmt.Sprintf("%x", uint32(p.Volume))
+	}
+	return out
 }
 
 // Close makes everything durable and lets go of the store.
