@@ -325,3 +325,46 @@ func imageDisk(t *testing.T, size string) string {
 	t.Cleanup(mountImage(t, image))
 	return image + ".d"
 }
+
+// TestDeletedContentGivesItsRoomBack: on a small disk, soon after a store is
+// idle, though Badger alone would keep what few deletions hide.
+func TestDeletedContentGivesItsRoomBack(t *testing.T) {
+	disk := smallDisk(t, "500m")
+	s := openFull(t, filepath.Join(disk, "store"))
+	defer closeStore(t, s)
+	const refs = 800 // of 60 KiB
+	r := rand.New(rand.NewPCG(1, 1))
+	data := make([]byte, 60<<10)
+	for id := range uint64(refs) {
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		if _, err := s.Update(ctx, func(tx backend.Tx) error {
+			_, err := badger.Content{}.Put(tx, id, data)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := diskFree(t, disk)
+	if _, err := s.Update(ctx, func(tx backend.Tx) error {
+		for id := range uint64(refs) {
+			if err := (badger.Content{}).Free(tx, backend.Ref{ID: id, Length: 60 << 10}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); diskFree(t, disk) < full+25<<20; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d MiB were free, and %d are after all was deleted: %+v", full>>20, diskFree(t, disk)>>20, s.Space())
+		}
+	}
+	if err := s.View(ctx, func(tx backend.Tx) error {
+		return tx.ScanKeys(nil, nil, func(k []byte) error { return fmt.Errorf("key %q", k) })
+	}); err != nil {
+		t.Errorf("what is left: %v", err)
+	}
+}

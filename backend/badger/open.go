@@ -89,6 +89,7 @@ func (s *Store) behind(unchecked []tableFile) {
 	s.stopBehind = func() { cancel(); running.Wait() }
 	running.Go(func() { s.checkBehind(ctx, unchecked) })
 	running.Go(func() { s.watchRoom(ctx) })
+	running.Go(func() { s.tidy(ctx) })
 }
 
 // start opens Badger and finds out which Update was the last. That of durable

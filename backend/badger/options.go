@@ -39,12 +39,19 @@ func (o Options) withDefaults() Options {
 // transaction, 2.4 MiB, and 26,214 keys.
 const memTableSize = 16 << 20
 
+// smallDisk is the size, in bytes, below which tables are merged sooner.
+const smallDisk = 4 << 30
+
 // magic marks the directory as ours in Badger's manifest.
 const magic = 0x7761
 
 // badgerOptions are the small ones of the measurements: a store of a million
 // inodes in about 100 MiB of memory, and one sync a commit.
 func badgerOptions(dir string, log badger.Logger) badger.Options {
+	young, most := 4, 12 // tables that are not merged yet, and how many before Updates wait
+	if disk, err := diskSpace(dir); err == nil && disk.total < smallDisk {
+		young, most = 2, 4 // they are what a compaction needs room for
+	}
 	return badger.DefaultOptions(dir).
 		WithLogger(log).
 		WithExternalMagic(magic).
@@ -53,8 +60,8 @@ func badgerOptions(dir string, log badger.Logger) badger.Options {
 		WithMetricsEnabled(false).
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(2).
-		WithNumLevelZeroTables(4).
-		WithNumLevelZeroTablesStall(12).
+		WithNumLevelZeroTables(young).
+		WithNumLevelZeroTablesStall(most).
 		WithNumCompactors(2).
 		WithBlockCacheSize(16 << 20).
 		WithIndexCacheSize(16 << 20).

@@ -1,6 +1,8 @@
 package badger
 
 import (
+	"bytes"
+
 	"github.com/warrenfs/warren/backend"
 )
 
@@ -61,14 +63,28 @@ func (s *Store) full(why string) error {
 	return failf("update", s.dir, backend.NoSpace, "%s: %d MiB of the disk are free; make some more", why, s.Space().Free>>20)
 }
 
-// remember counts an Update that was written; writer held.
-func (s *Store) remember(size int64) {
+// freedBy is how many bytes of content changes delete, at most.
+func freedBy(changes []change) (n int64) {
+	content := storedKey(backend.ContentKey(0)[:1])
+	for _, c := range changes {
+		if c.record == nil && bytes.HasPrefix(c.key, content) {
+			n += backend.MaxValue
+		}
+	}
+	return n
+}
+
+// remember counts an Update that was written, and deletes so many bytes; writer
+// held.
+func (s *Store) remember(size, freed int64) {
+	s.wal.churn.add(size, freed)
 	if s.wal.off {
 		s.wal.memory = min(s.wal.memory+size, memTableSize) // nobody tells when it is empty again
 		return
 	}
 	if s.wal.prepare() {
 		s.wal.memory = 0
+		s.wal.churn.hidden.Store(freed)
 	}
 	s.wal.memory += size
 }

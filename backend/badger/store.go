@@ -100,7 +100,7 @@ func (s *Store) Update(ctx context.Context, fn func(backend.Tx) error) (backend.
 	if err := s.commit(lsn+1, changes); err != nil {
 		return 0, err
 	}
-	s.remember(size)
+	s.remember(size, freedBy(changes))
 	return lsn + 1, nil
 }
 
@@ -130,11 +130,11 @@ func (s *Store) Close() error {
 	if again {
 		return nil
 	}
-	s.stopBehind()
 	if err := s.abandoned(); err != nil {
 		s.log.Error("badger: not shut down; its logs are whole", "dir", s.dir, "err", err)
 		return errors.Join(err, s.room.close())
 	}
+	s.stopBehind()
 	err := fail("close store", s.dir, s.shutDown())
 	s.wal.drop()
 	s.room.keepLogs()

@@ -25,6 +25,7 @@ type walFiles struct {
 	current bool     // it has its blocks
 	next    *os.File // nil: none is there
 	ready   bool     // next has its blocks
+	churn   churn    // has no lock
 	memory  int64    // bytes in the memtable that the current log backs, at most
 	off     bool     // the filesystem cannot allocate: room fills the files when they are mapped
 }

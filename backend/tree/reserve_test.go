@@ -87,16 +87,22 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s in a full store: %v", o.name, err)
 		}
 	}
+	checkRoom(t, tr, &free, info.ID, ino["g"])
+	checkTree(t, tr)
+}
+
+// checkRoom writes a page where less is left, and where there is room again.
+func checkRoom(t *testing.T, tr *tree.Tree, free *atomic.Uint64, vol backend.VolumeID, file backend.Ino) {
+	t.Helper()
 	free.Store(100)
 	time.Sleep(20 * time.Millisecond)
-	err = tr.With(info.ID, func(tx *tree.Txn) error { return second(tx.Write(ino["g"], page(2), 0)) })
+	err := tr.With(vol, func(tx *tree.Txn) error { return second(tx.Write(file, page(2), 0)) })
 	if backend.KindOf(err) != backend.NoSpace {
 		t.Errorf("a write of more than is left: %v, want NoSpace", err)
 	}
 	free.Store(1 << 30)
 	time.Sleep(20 * time.Millisecond)
-	if err := tr.With(info.ID, func(tx *tree.Txn) error { return second(tx.Write(ino["g"], page(2), 0)) }); err != nil {
+	if err := tr.With(vol, func(tx *tree.Txn) error { return second(tx.Write(file, page(2), 0)) }); err != nil {
 		t.Errorf("a write when there is room again: %v", err)
 	}
-	checkTree(t, tr)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -98,9 +99,9 @@ func (w *world) clean() {
 
 // content is what the file of that name has.
 func content(name string) []byte {
-	var seed [32]byte
-	copy(seed[:], name)
-	r := rand.New(rand.NewChaCha8(seed))
+	h := fnv.New64()
+	_, _ = h.Write([]byte(name))
+	r := rand.New(rand.NewPCG(h.Sum64(), 1))
 	sizes := []int{100, 3000, 20_000, 200_000, 1 << 20}
 	b := make([]byte, 1+r.IntN(sizes[r.IntN(len(sizes))]))
 	for i := range b {

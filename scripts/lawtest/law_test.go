@@ -103,6 +103,7 @@ var law = map[string]rule{
 	"scripts/casetest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/worktest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/crashtest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/fulltest":  {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
 	"scripts/bench":     {why: "drives programs from outside, ours and others"},
 	"scripts/nullfs":    {why: "the floor that bench compares with: FUSE and nothing of ours"},
 }
@@ -112,6 +113,7 @@ var law = map[string]rule{
 var wiring = map[string]string{
 	"cmd/warren/serve.go":          "puts the daemon together",
 	"cmd/warren/store.go":          "opens a store: drivers, log, tree",
+	"cmd/warren/space.go":          "shares the disk between its parts",
 	"cmd/warren/offline.go":        "commands on a store that no daemon holds",
 	"cmd/warren/offline_backup.go": "the same: backups are read and written on both sides",
 }
