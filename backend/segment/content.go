@@ -228,8 +228,7 @@ func (c *Content) write(id uint64, data []byte, loose bool) (backend.Ref, error)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.pending = addSpan(s.pending, span{r.at, r.at + r.size})
-	s.written++
+	s.wrote(span{r.at, r.at + r.size})
 	if loose {
 		s.loose = s.written
 	} else {
@@ -318,7 +317,13 @@ func (c *Content) void(ref backend.Ref) {
 	at := int64(ref.Offset)
 	if err := writeVoid(s, f, span{at, at + recordSize(ref.Length)}); err != nil {
 		c.log.Warn("a record that nothing names stays", "segment", s.name(), "offset", ref.Offset, "err", err)
+		return
 	}
+	// The put itself is pending; what is void must be so before what follows is durable.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.wrote(span{at, at + recordSize(ref.Length)})
+	s.loose = s.written
 }
 
 // addSpan adds s to spans, joined with the last if it follows that.

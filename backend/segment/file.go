@@ -33,6 +33,12 @@ type segFile struct {
 
 func (s *segFile) name() string { return fileName(s.number) }
 
+// wrote notes that sp was written, to be synced; Content.mu held.
+func (s *segFile) wrote(sp span) {
+	s.pending = addSpan(s.pending, sp)
+	s.written++
+}
+
 // errNoSegment is why a segment that the store names has no file.
 var errNoSegment = errors.New("the segment is missing")
 

@@ -223,6 +223,19 @@ func (m *machine) is(what string, want named) {
 	if err != nil {
 		m.t.Errorf("%s: %v", what, err)
 	}
+	err = m.s.View(bg(m.t), func(tx backend.Tx) error {
+		return m.c.Audit(tx, func(fn func(backend.Ref) error) error {
+			for _, ref := range got {
+				if err := fn(ref); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func(text string) { m.t.Errorf("%s: fsck: %s", what, text) })
+	})
+	if err != nil {
+		m.t.Errorf("%s: %v", what, err)
+	}
 	if !maps.Equal(got, want) {
 		m.t.Errorf("%s: %d are named, %d should be:\n%v\n%v", what, len(got), len(want), got, want)
 	}

@@ -278,6 +278,11 @@ func (s *Store) punch(ctx context.Context, number uint64, set *freedSet, did *Re
 				return err
 			}
 		}
+		// Void before the marks go, or a power cut brings records back that
+		// nothing tells to be given back.
+		if err := s.c.Sync(ctx); err != nil {
+			return err
+		}
 	} // else the bytes are lost anyway
 	_, err := s.below.Update(ctx, func(tx backend.Tx) error { return deleteAll(tx, set.keys) })
 	did.Records += len(set.keys)
@@ -289,6 +294,9 @@ func (c *Content) punchSpan(s *segFile, f dirfs.File, sp span) (int64, error) {
 	if err := writeVoid(s, f, sp); err != nil {
 		return 0, err
 	}
+	c.mu.Lock()
+	s.wrote(sp)
+	c.mu.Unlock()
 	from, to := roundUp(sp.from+recordHead, page), sp.to/page*page
 	size, _, err := f.Size()
 	if err != nil {

@@ -195,8 +195,7 @@ func (c *Content) verify(ref backend.Ref) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.pending = addSpan(s.pending, span{r.at, r.at + r.size})
-	s.written++
+	s.wrote(span{r.at, r.at + r.size})
 	s.loose = s.written
 	s.unproven = errReplayed
 	return nil
