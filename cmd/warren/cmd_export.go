@@ -22,12 +22,14 @@ type exportOptions struct {
 	Agent string
 	Owner string
 	Since string
+	SetID bool
 }
 
 // AddFlags adds the flags of export.
 func (o *exportOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Agent, "agent", "", "`KEY` of the agent through whose view it is done (default: the administrator)")
 	f.StringVar(&o.Owner, "owner", "", "`UID:GID` that the owner's files get (default: this user's)")
+	f.BoolVar(&o.SetID, "set-id", false, "in a directory, also set set-id bits and capabilities, which agents may have set")
 	f.StringVar(&o.Since, "changed-since", "", "leave out what was not changed since `TIME`: 2026-01-31, 2026-01-31T15:04:05Z, or 2h ago as 2h")
 }
 
@@ -94,7 +96,7 @@ func runExport(ctx context.Context, a *app, o *exportOptions, path, dest string)
 			})
 		})
 	default:
-		t, err = a.extract(ctx, x, dest, bar, here)
+		t, err = a.extract(ctx, x, dest, o.SetID, bar, here)
 	}
 	bar.done()
 	if err != nil {
@@ -153,7 +155,7 @@ func writeWhole(name string, mode os.FileMode, fn func(io.Writer) error) error {
 }
 
 // extract makes a directory of an export.
-func (a *app) extract(ctx context.Context, x control.Export, dest string, bar io.Writer, here *control.Transfer) (control.Transfer, error) {
+func (a *app) extract(ctx context.Context, x control.Export, dest string, setID bool, bar io.Writer, here *control.Transfer) (control.Transfer, error) {
 	r, w := io.Pipe()
 	var t control.Transfer
 	sent := make(chan error, 1)
@@ -163,7 +165,7 @@ func (a *app) extract(ctx context.Context, x control.Export, dest string, bar io
 		_ = w.CloseWithError(err)
 		sent <- err
 	}()
-	err := archive.Extract(ctx, archive.NewReader(r, archive.Limits{}), dest, here.Skip)
+	err := archive.Extract(ctx, archive.NewReader(r, archive.Limits{}), dest, setID, here.Skip)
 	if err == nil { // what follows the end mark
 		_, err = io.Copy(io.Discard, r)
 	}

@@ -180,6 +180,9 @@ func (a *app) restoreStore(ctx context.Context, dir string, names []string) (r c
 		for _, name := range []string{formatFile, badgerDir, logDir, segmentDir, lockFile} {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 		}
+		if ctx.Err() != nil {
+			err = control.Errorf(control.KindInterrupted, "interrupted; nothing is left of what was begun")
+		}
 		return r, errors.Join(kinded(err), s.lock.Close())
 	}
 	return control.Restored{Store: dir, LSN: plan.Header.LSN, Keys: plan.Keys, Problems: problems,

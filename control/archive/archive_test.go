@@ -273,7 +273,7 @@ func TestWalkAndExtract(t *testing.T) {
 		t.Errorf("the stream has %d bytes: the hole travels", b.Len())
 	}
 	for range 2 { // new, and again over what is there
-		if err := Extract(context.Background(), NewReader(bytes.NewReader(b.Bytes()), Limits{}), dst, skip); err != nil {
+		if err := Extract(context.Background(), NewReader(bytes.NewReader(b.Bytes()), Limits{}), dst, true, skip); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -312,12 +312,12 @@ func TestExtractDoesNotFollowSymlinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range [][]byte{made(t, file("d/x")), made(t, dir("d/"))} {
-		err := Extract(context.Background(), NewReader(bytes.NewReader(b), Limits{}), dst, func(string, string) {})
+		err := Extract(context.Background(), NewReader(bytes.NewReader(b), Limits{}), dst, false, func(string, string) {})
 		if err == nil {
 			t.Error("written through a symlink")
 		}
 	}
-	if err := Extract(context.Background(), NewReader(bytes.NewReader(made(t, file("f"))), Limits{}), dst, func(string, string) {}); err != nil {
+	if err := Extract(context.Background(), NewReader(bytes.NewReader(made(t, file("f"))), Limits{}), dst, false, func(string, string) {}); err != nil {
 		t.Error(err)
 	}
 	if names, err := os.ReadDir(out); err != nil || len(names) != 1 {
@@ -328,6 +328,28 @@ func TestExtractDoesNotFollowSymlinks(t *testing.T) {
 	}
 	if fi, err := os.Lstat(filepath.Join(dst, "f")); err != nil || !fi.Mode().IsRegular() {
 		t.Errorf("%v, %v", fi, err)
+	}
+}
+
+// TestExtractSetsNoSetIDBits: nor capabilities, unless told to.
+func TestExtractSetsNoSetIDBits(t *testing.T) {
+	h := xattr(capability, "x")
+	h.Typeflag, h.Name, h.Mode = tar.TypeReg, "f", 0o6755
+	b := made(t, h)
+	for _, setID := range []bool{false, true} {
+		dst, skipped := t.TempDir(), 0
+		err := Extract(context.Background(), NewReader(bytes.NewReader(b), Limits{}), dst, setID, func(_, why string) {
+			if strings.Contains(why, "are not set") {
+				skipped++
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fi, err := os.Stat(filepath.Join(dst, "f"))
+		if err != nil || (fi.Mode()&os.ModeSetuid != 0) != setID || (skipped == 2) == setID {
+			t.Errorf("setID %v: %v, %d told, %v", setID, fi.Mode(), skipped, err)
+		}
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 // stands in the place of a directory that is an error. Files are replaced whole;
 // directories that are there stay as they are but for what the stream has of
 // them. Owners are set where the caller is root. What cannot be set is told to
-// skip.
-func Extract(ctx context.Context, r *Reader, dir string, skip Skip) error {
+// skip, and without setID so are set-id bits and capabilities of files: who made
+// them may be nobody to be trusted with this machine.
+func Extract(ctx context.Context, r *Reader, dir string, setID bool, skip Skip) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func Extract(ctx context.Context, r *Reader, dir string, skip Skip) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	x := &extraction{ctx: ctx, in: r, top: fd, skip: skip, root: os.Geteuid() == 0, buf: make([]byte, 256<<10)}
+	x := &extraction{ctx: ctx, in: r, top: fd, skip: skip, setID: setID, root: os.Geteuid() == 0, buf: make([]byte, 256<<10)}
 	defer unix.Close(fd)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -54,6 +55,8 @@ type extraction struct {
 	top  int // descriptor of the directory
 	skip Skip
 	root bool
+
+	setID bool
 	dirs []*Entry // whose mode and times are set last
 	buf  []byte
 }
@@ -161,7 +164,26 @@ func (x *extraction) make(fd int, temp string, e *Entry) error {
 	return nil
 }
 
+// capability is the extended attribute that grants a program rights.
+const capability = "security.capability"
+
+// disarm takes set-id bits and capabilities off.
+func (x *extraction) disarm(e *Entry) {
+	if x.setID {
+		return
+	}
+	if e.Mode&0o6000 != 0 {
+		e.Mode &^= 0o6000
+		x.skip(e.Path, "its set-id bits are not set")
+	}
+	if _, ok := e.Xattrs[capability]; ok {
+		delete(e.Xattrs, capability)
+		x.skip(e.Path, "its capabilities are not set")
+	}
+}
+
 func (x *extraction) file(dir int, temp string, e *Entry) error {
+	x.disarm(e)
 	fd, err := unix.Openat(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"path"
 	"strings"
@@ -32,7 +33,8 @@ func (s *Server) treeExport(w http.ResponseWriter, r *http.Request) error {
 	if owner == nil {
 		owner = &archive.ID{UID: peer(r).Uid, GID: peer(r).Gid}
 	}
-	x := &exporter{ctx: r.Context(), v: v, owner: *owner, names: map[backend.NodeID]string{}, buf: make([]byte, chunk)}
+	x := &exporter{ctx: r.Context(), v: v, owner: *owner, names: map[backend.NodeID]string{}, buf: make([]byte, chunk),
+		since: math.MinInt64}
 	if text := r.URL.Query().Get("changed_since"); text != "" {
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
