@@ -57,8 +57,8 @@ type extraction struct {
 	root bool
 
 	setID bool
-	dirs []*Entry // whose mode and times are set last
-	buf  []byte
+	dirs  []*Entry // whose mode and times are set last
+	buf   []byte
 }
 
 // at opens the directory that p's last component stands in, and makes what is
