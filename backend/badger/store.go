@@ -245,11 +245,18 @@ func (s *Store) committed(lsn backend.LSN) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = lsn
-	oldest := lsn
+	s.letGo()
+}
+
+// letGo lets Badger drop versions that no View sees any more, and tells whether
+// those are all but the newest; mu held.
+func (s *Store) letGo() bool {
+	oldest := s.last
 	for r := range s.readers {
 		oldest = min(oldest, r)
 	}
 	s.db.SetDiscardTs(timestamp(oldest))
+	return oldest == s.last
 }
 
 // commitFailed ends the life of the store for Updates.

@@ -53,7 +53,10 @@ func (s *Store) tidy(ctx context.Context) {
 			c.hidden.Store(0)
 		case merge || c.bytes.Load() >= max(tidyLeast, s.tableBytes()/4):
 			c.bytes.Store(0)
-			err, merge = s.flatten(), false
+			s.mu.Lock()
+			merge = !s.letGo() // and again, when old Views have ended
+			s.mu.Unlock()
+			err = s.flatten()
 		}
 		if err != nil {
 			s.log.Warn("badger: tables could not be merged", "dir", s.dir, "err", err)

@@ -202,7 +202,9 @@ func fillAndEmpty(t *testing.T) {
 		if size(files) < 60<<20 {
 			t.Errorf("only %d MiB went into a disk of 300", size(files)>>20)
 		}
-		w.says("full")
+		if w.free() < 1<<20 { // Badger has merged tables meanwhile, where there is more
+			w.says("full")
+		}
 		if round == 1 {
 			if err := w.s.Kill(w.work); err != nil {
 				t.Fatal(err)
