@@ -22,6 +22,7 @@ type Principal struct {
 	agent  Agent
 	slices [numActions]rules
 
+	hits   atomic.Uint64 // decisions that were remembered
 	seed   maphash.Seed
 	asked  memory // what Decide was asked
 	listed memory // what DecideListed was
@@ -132,6 +133,7 @@ func (e *Engine) decide(p *Principal, in *memory, a Action, r Resource) Decision
 	known := m != nil && m.resource == r
 	if known {
 		if w := m.words[a].Load(); w != 0 {
+			p.hits.Add(1)
 			return p.snap.unpack(w)
 		}
 	}
@@ -150,6 +152,25 @@ func (e *Engine) decide(p *Principal, in *memory, a Action, r Resource) Decision
 
 // Evaluations counts the decisions that were not remembered, of all agents.
 func (e *Engine) Evaluations() uint64 { return e.evaluations.Load() }
+
+// Remembered counts the decisions that were, of all agents. It waits for a Swap
+// under way.
+func (e *Engine) Remembered() uint64 {
+	e.swap.Lock()
+	defer e.swap.Unlock()
+	return e.past + e.cur.Load().hits()
+}
+
+// hits counts the decisions of s that were remembered.
+func (s *snapshot) hits() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n uint64
+	for _, p := range s.principals {
+		n += p.hits.Load()
+	}
+	return n
+}
 
 func (p *Principal) slot(r Resource) uint64 {
 	h := maphash.String(p.seed, r.Owner) ^ uint64(r.Zone)*0x9e3779b97f4a7c15 ^ uint64(r.Grants)*0xff51afd7ed558ccd

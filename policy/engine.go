@@ -18,6 +18,7 @@ type Engine struct {
 
 	swap sync.Mutex // one Swap at a time
 	cur  atomic.Pointer[snapshot]
+	past uint64 // decisions remembered in earlier epochs; guarded by swap
 
 	evaluations atomic.Uint64
 }
@@ -71,6 +72,7 @@ func (e *Engine) Swap(f Facts) error {
 	s.epoch = 1
 	if old := e.cur.Load(); old != nil {
 		s.epoch = old.epoch + 1
+		e.past += old.hits()
 	}
 	e.cur.Store(s)
 	e.log.Debug("policy in force", "epoch", s.epoch, "rules", len(s.rules.all), "agents", len(s.facts.Agents))

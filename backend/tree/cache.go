@@ -137,8 +137,10 @@ func (t *Tree) trim() {
 func (tx *Txn) load(ino backend.Ino) (*inode, error) {
 	if n := tx.v.inodes[ino]; n != nil {
 		n.used = true
+		tx.looks.inodeHits++
 		return n, nil
 	}
+	tx.looks.inodeMisses++
 	if ino == 0 || ino > backend.MaxIno {
 		return nil, backend.Stale
 	}
@@ -191,16 +193,20 @@ func (tx *Txn) liveDir(ino backend.Ino) (*inode, error) {
 func (tx *Txn) find(d *inode, name string) (dent, error) {
 	if d.names != nil {
 		if e, ok := d.names.byName[name]; ok {
+			tx.looks.nameHits++
 			return e, nil
 		}
 		if d.names.whole {
+			tx.looks.nameHits++
 			return dent{}, backend.NotFound
 		}
 	}
 	if d.rec.entries == 0 {
+		tx.looks.nameHits++
 		d.names = &names{whole: true}
 		return dent{}, backend.NotFound
 	}
+	tx.looks.nameMisses++
 	if d.rec.entries <= prefetchNames {
 		if err := tx.loadNames(d); err != nil {
 			return dent{}, err

@@ -272,6 +272,8 @@ func (t *Tree) reclaimVolume(id backend.VolumeID) (more bool, err error) {
 	if err == nil && !more {
 		t.mu.Lock()
 		delete(t.vols, id)
+		last := v.asked.load()
+		t.gone.add(&last)
 		t.mu.Unlock()
 	}
 	return more, err

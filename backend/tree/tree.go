@@ -51,6 +51,7 @@ type Tree struct {
 	cached  atomic.Int64  // weight of all cached inodes
 	limit   int64
 	todo    *reclaimer
+	gone    tally // of volumes that are gone; added to with mu held
 
 	mu   sync.RWMutex
 	vols map[backend.VolumeID]*volume // guarded by mu

@@ -32,6 +32,7 @@ type Txn struct {
 	changes []Change
 	lsn     backend.LSN
 	buf     []byte
+	looks   looks // since it began
 }
 
 // unlock gives the volume back before the Txn ends; nothing but what was read
@@ -41,6 +42,7 @@ func (tx *Txn) unlock() {
 		tx.locked = false
 		tx.v.settle()
 		tx.v.mu.Unlock()
+		tx.v.asked.add(&tx.looks)
 	}
 }
 

@@ -15,6 +15,7 @@ type volume struct {
 	info VolumeInfo // but for Epoch, fixed when made
 
 	removed atomic.Bool // set with mu held
+	asked   tally       // of the cache
 
 	mu     sync.Mutex
 	use    usage                  // guarded by mu, as are all below
