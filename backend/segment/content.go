@@ -166,7 +166,7 @@ func (c *Content) read(op string, tx backend.Tx, ref backend.Ref, fn func(dirfs.
 		return c.damaged(op, ref, err)
 	}
 	defer c.release(s)
-	if s.frees.Load() > 0 {
+	if c.mayBeFreed(s, int64(ref.Offset)) {
 		switch _, err := tx.Get(freedKey(ref.Segment, ref.Offset)); {
 		case err == nil:
 			return fail(op, ref, backend.IO, errors.New("it was freed"))

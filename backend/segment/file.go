@@ -17,6 +17,7 @@ type segFile struct {
 	broken error // why nothing of it can be read; constant once bound
 
 	frees atomic.Uint64 // grows with each Free; 0: no record of it is marked as freed
+	freed freedAt
 
 	f    dirfs.File // nil: not open
 	refs int        // calls that use f
@@ -32,6 +33,40 @@ type segFile struct {
 }
 
 func (s *segFile) name() string { return fileName(s.number) }
+
+// freedAt is where the records of a segment begin that may be marked as freed.
+type freedAt struct {
+	at   map[int64]struct{}
+	more bool // others may be, too
+}
+
+// maxFreed bounds what freedAt knows of a segment.
+const maxFreed = 20_000
+
+// mark notes that the record at at may be marked as freed; Content.mu held.
+func (s *segFile) mark(at int64) {
+	s.frees.Add(1)
+	if len(s.freed.at) == maxFreed {
+		s.freed.more = true
+		return
+	}
+	if s.freed.at == nil {
+		s.freed.at = map[int64]struct{}{}
+	}
+	s.freed.at[at] = struct{}{}
+}
+
+// mayBeFreed is false if the record at at is certainly not marked as freed:
+// asking the store costs more than reading a small record.
+func (c *Content) mayBeFreed(s *segFile, at int64) bool {
+	if s.frees.Load() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := s.freed.at[at]
+	return known || s.freed.more
+}
 
 // wrote notes that sp was written, to be synced; Content.mu held.
 func (s *segFile) wrote(sp span) {

@@ -235,9 +235,9 @@ func (c *Content) Bind(ctx context.Context, store backend.Store) (*Store, error)
 			return err
 		}
 		return tx.Scan([]byte{family, subFreed}, []byte{family, subFreed + 1}, func(k, v []byte) error {
-			n, _, err := freedRecord(k, v)
+			n, sp, err := freedRecord(k, v)
 			if s := c.segs[n]; s != nil {
-				s.frees.Add(1)
+				s.mark(sp.from)
 			}
 			return err
 		})

@@ -104,9 +104,7 @@ func (s *Store) Reclaim(ctx context.Context) (Reclaimed, error) {
 		if err := s.punch(ctx, number, set, &did); err != nil {
 			return did, err
 		}
-		if set.all {
-			s.c.unmark(number, frees[number])
-		}
+		s.c.unmark(number, set, frees[number])
 	}
 	return did, nil
 }
@@ -127,13 +125,22 @@ func (c *Content) sealed() (map[uint64]bool, map[uint64]uint64, uint64) {
 	return sealed, frees, c.append.next
 }
 
-// unmark notes that no record of a segment is marked as freed, unless there
-// were Frees since their number was seen.
-func (c *Content) unmark(number, seen uint64) {
+// unmark notes that the records of set are not marked as freed any more, and if
+// set was all of the segment and there were no Frees since their number was
+// seen, that none is.
+func (c *Content) unmark(number uint64, set *freedSet, seen uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.segs[number]; s != nil && seen > 0 {
-		s.frees.CompareAndSwap(seen, 0)
+	s := c.segs[number]
+	if s == nil {
+		return
+	}
+	if set.all && seen > 0 && s.frees.CompareAndSwap(seen, 0) {
+		s.freed = freedAt{}
+		return
+	}
+	for _, sp := range set.spans {
+		delete(s.freed.at, sp.from)
 	}
 }
 

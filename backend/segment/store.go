@@ -189,7 +189,7 @@ func (t *boundTx) free(ref backend.Ref) error {
 	if err != nil {
 		return err
 	}
-	t.c.marked(ref.Segment)
+	t.c.marked(ref.Segment, int64(ref.Offset))
 	if err := t.Set(key, lengthValue(ref.Length)); err != nil {
 		return err
 	}
@@ -206,14 +206,13 @@ func (t *boundTx) abandon() {
 	t.puts = nil
 }
 
-// marked tells that records of a segment may be marked as freed from now on.
-func (c *Content) marked(segment uint64) {
+// marked tells that a record of a segment may be marked as freed from now on.
+func (c *Content) marked(segment uint64, at int64) {
 	c.mu.Lock()
-	s := c.segs[segment]
-	c.mu.Unlock()
-	if s != nil {
-		s.frees.Add(1)
+	if s := c.segs[segment]; s != nil {
+		s.mark(at)
 	}
+	c.mu.Unlock()
 	wake(c.work.reclaim)
 }
 
