@@ -12,19 +12,21 @@ import (
 )
 
 type fsckOptions struct {
-	Store  string
-	Repair bool
+	Store      string
+	Repair     bool
+	AcceptLoss bool
 }
 
 // AddFlags adds the flags of fsck.
 func (o *fsckOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Store, "store", "", "check the store at `DIR`, which no daemon has open, or which the daemon at --socket has")
 	f.BoolVar(&o.Repair, "repair", false, "mend what is broken; no daemon may have the store open")
+	f.BoolVar(&o.AcceptLoss, "accept-loss", false, "with --repair, open a store whose log is damaged: changes after the damage are lost")
 }
 
 func newFsckCommand(a *app) *cobra.Command {
 	o := &fsckOptions{}
-	c := command("fsck [--store DIR] [--repair]", "Check every invariant of a store, and mend it", cobra.NoArgs,
+	c := command("fsck [--store DIR] [--repair [--accept-loss]]", "Check every invariant of a store, and mend it", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runFsck(ctx, a, o) })
 	c.Long = `Check every invariant of a store, content bytes too, and report what is broken. Nothing
 is changed. The running daemon is asked; with --store, a store that no daemon has open
@@ -33,7 +35,11 @@ is opened. The exit code is 0 if all is well and 1 if something is broken.
 With --repair what is broken is mended, and each step is told. No file's bytes are thrown away:
 what has lost its name is put into lost+found at the top of its volume, and records that cannot
 be read are set aside. Damaged content stays: reading it is an error until the file is removed or
-written anew. Take a backup of the directory first. The exit code is 0 if all is well afterwards.`
+written anew. Take a backup of the directory first. The exit code is 0 if all is well afterwards.
+
+A store whose log is damaged does not open, since changes that were acknowledged would be lost.
+With --accept-loss it does: what precedes the damage is kept, and the damaged file too, under a
+name that ends in .damaged.`
 	o.AddFlags(c.Flags())
 	return c
 }
@@ -86,12 +92,15 @@ func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 	c := a.client()
 	bar := a.newProgress("fsck", -1, false)
 	defer bar.done()
-	if o.Store == "" && !o.Repair {
+	if o.Store == "" && !o.Repair && !o.AcceptLoss {
 		r, err := c.Fsck(ctx)
 		if control.KindOf(err) == control.KindUnavailable {
 			err = errors.Join(err, errors.New("or check a store that no daemon has open with `warren fsck --store DIR`"))
 		}
 		return r, err
+	}
+	if o.AcceptLoss && !o.Repair {
+		return control.Check{}, usagef("--accept-loss goes with --repair")
 	}
 	dir, err := a.storeDir(o.Store)
 	if err != nil {
@@ -103,5 +112,5 @@ func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 		}
 		return c.Fsck(ctx)
 	}
-	return checkOffline(ctx, dir, o.Repair, func(n uint64) { bar.set(int64(n)) }, a.stderr)
+	return checkOffline(ctx, dir, o.Repair, o.AcceptLoss, func(n uint64) { bar.set(int64(n)) }, a.stderr)
 }

@@ -22,8 +22,8 @@ func offlineLog(w io.Writer) *slog.Logger {
 
 // checkOffline is fsck of a store that no daemon has open. The tree is not
 // opened: it may be too broken for that.
-func checkOffline(ctx context.Context, dir string, repair bool, progress func(uint64), warnings io.Writer) (r control.Check, err error) {
-	s, err := openBroken(ctx, dir, offlineLog(warnings))
+func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, progress func(uint64), warnings io.Writer) (r control.Check, err error) {
+	s, err := openBroken(ctx, dir, acceptLoss, offlineLog(warnings))
 	if err != nil {
 		return r, err
 	}
@@ -45,10 +45,11 @@ func checkOffline(ctx context.Context, dir string, repair bool, progress func(ui
 	return r, err
 }
 
-// openBroken opens a store without its tree. Both the log and the lock are the
+// openBroken opens a store without its tree, and with acceptLoss also where its
+// log is damaged. Both the log and the lock are the
 // caller's to close.
-func openBroken(ctx context.Context, dir string, log *slog.Logger) (*store, error) {
-	s := &store{dir: dir}
+func openBroken(ctx context.Context, dir string, acceptLoss bool, log *slog.Logger) (*store, error) {
+	s := &store{dir: dir, acceptLoss: acceptLoss}
 	if err := s.owned(); err != nil {
 		return nil, err
 	}

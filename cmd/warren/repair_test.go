@@ -61,11 +61,11 @@ func TestRepairOfAStoreThatDoesNotOpen(t *testing.T) {
 				t.Fatal("it opens")
 			}
 			none := func(uint64) {}
-			r, err := checkOffline(ctx, dir, false, none, io.Discard)
+			r, err := checkOffline(ctx, dir, false, false, none, io.Discard)
 			if err != nil || r.Clean {
 				t.Fatalf("a dry run: %+v, %v", r, err)
 			}
-			r, err = checkOffline(ctx, dir, true, none, io.Discard)
+			r, err = checkOffline(ctx, dir, true, false, none, io.Discard)
 			if err != nil || !r.Clean || len(r.Repaired) == 0 {
 				t.Fatalf("repair: %+v, %v", r, err)
 			}

@@ -61,6 +61,8 @@ type store struct {
 	plan    diskPlan
 	driver  *badger.Store
 	pending func() int64 // bytes on the way into driver
+
+	acceptLoss bool // open with what is left of a damaged log
 }
 
 // newStore says what openStore may make. The zero value: nothing.
@@ -178,11 +180,11 @@ var _ segment.Relocator = (*tree.Tree)(nil)
 // s.kv. After an error kv is closed.
 func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Logger) (backend.Content, error) {
 	o := writeback.Options{Driver: kv, Dir: filepath.Join(s.dir, logDir), Log: log.With("part", "log"),
-		MaxPending: s.plan.pending, LogFileSize: s.plan.logFile}
+		MaxPending: s.plan.pending, LogFileSize: s.plan.logFile, AcceptLoss: s.acceptLoss}
 	if s.info.Content == contentBadger {
 		wb, err := writeback.Open(ctx, o)
 		if err != nil {
-			return nil, errors.Join(err, kv.Close())
+			return nil, errors.Join(s.logFailed(err), kv.Close())
 		}
 		s.kv, s.pending = wb, pendingOf(wb)
 		return badger.Content{}, nil
@@ -196,7 +198,7 @@ func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Log
 	o.Bulk = c
 	wb, err := writeback.Open(ctx, o)
 	if err != nil {
-		return nil, errors.Join(err, c.Close(), kv.Close())
+		return nil, errors.Join(s.logFailed(err), c.Close(), kv.Close())
 	}
 	bound, err := c.Bind(ctx, wb)
 	if err != nil {
@@ -313,4 +315,12 @@ func problem(p tree.Problem) control.Problem {
 // Close makes everything durable and lets go of the store.
 func (s *store) Close() error {
 	return errors.Join(s.tree.Close(), s.kv.Close(), s.lock.Close())
+}
+
+// logFailed adds the way out to the error of a log that does not open.
+func (s *store) logFailed(err error) error {
+	if backend.KindOf(err) != backend.IO || s.acceptLoss {
+		return err
+	}
+	return fmt.Errorf("%w\nRestore a backup, or go on with what is left (changes after the damage are lost): warren fsck --store %s --repair --accept-loss", err, s.dir)
 }
