@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/tidwall/btree"
@@ -228,6 +229,6 @@ func (s *Store) rescue(err *error) {
 // recoverInto is rescue where there is no store.
 func recoverInto(err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v", r)
+		*err = fmt.Errorf("Badger gave up: %s", strings.Join(strings.Fields(fmt.Sprint(r)), " "))
 	}
 }
