@@ -295,7 +295,7 @@ func TestRestoredStoreIsTheSame(t *testing.T) {
 
 type flag struct{ c chan struct{} }
 
-func newFlag() flag    { return flag{make(chan struct{})} }
+func newFlag() flag  { return flag{make(chan struct{})} }
 func (f flag) stop() { close(f.c) }
 func (f flag) done() bool {
 	select {
@@ -380,6 +380,44 @@ func TestDamagedBackupsAreRefused(t *testing.T) {
 	refused("the incremental one twice", full, inc, inc)
 	other, _ := small(t)
 	refused("of another", other, inc)
+}
+
+// TestSharedContentIsWrittenOnce: a copy that shares its content adds no bytes.
+func TestSharedContentIsWrittenOnce(t *testing.T) {
+	each(t, func(t *testing.T, make func(*testing.T) stack) {
+		s := make(t)
+		tr := open(t, s)
+		defer tr.Close()
+		err := tr.With(tr.Root().Volume(), func(tx *tree.Txn) error {
+			a, err := tx.Create(backend.RootIno, "a", tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600})
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Write(a.Node.Ino(), bytes.Repeat([]byte("abcde"), 50_000), 0); err != nil {
+				return err
+			}
+			for n := range 5 {
+				b, err := tx.Create(backend.RootIno, fmt.Sprint(n), tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600})
+				if err != nil {
+					return err
+				}
+				if n, err := tx.CopyRange(a.Node.Ino(), 0, b.Node.Ino(), 0, 250_000); err != nil || n != 250_000 {
+					return fmt.Errorf("copied %d, %w", n, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := take(t, s, nil)
+		if len(b) > 300_000 {
+			t.Errorf("the backup has %d bytes", len(b))
+		}
+		to := make(t)
+		restore(t, to, [][]byte{b})
+		clean(t, to)
+	})
 }
 
 // TestDamagedContentIsNoBackup: it fails, and says where.

@@ -244,7 +244,7 @@ func (v *volfix) names() {
 	for _, ino := range slices.Sorted(maps.Keys(v.nodes)) {
 		n := v.nodes[ino]
 		orphan := n.rec.nlink == 0 && !n.made && len(v.entries[ino]) == 0
-		if len(n.names) == 0 && ino != backend.RootIno && !orphan && n != v.lost {
+		if len(n.names) == 0 && ino != backend.RootIno && !orphan {
 			v.rescue(n)
 		}
 	}
