@@ -193,7 +193,8 @@ func (h *Hub) drop(node backend.NodeID) {
 
 // dropper tells the space of dropped nodes, in a goroutine of its own: FORGET
 // must be quick, since the transport starts no second reader for it, and a
-// dropped orphan costs a transaction.
+// dropped orphan costs a transaction. It gathers for a moment: waking it for each
+// would cost more than the rest.
 type dropper struct {
 	mu    sync.Mutex
 	wake  *sync.Cond
@@ -201,6 +202,9 @@ type dropper struct {
 	ended bool
 	done  chan struct{}
 }
+
+// gatherTime is how long dropped nodes wait for others.
+const gatherTime = 10 * time.Millisecond
 
 func (d *dropper) start(dropped func(backend.NodeID)) {
 	d.wake = sync.NewCond(&d.mu)
@@ -219,6 +223,12 @@ func (d *dropper) run(dropped func(backend.NodeID)) {
 			}
 			d.wake.Wait()
 		}
+		ended := d.ended
+		d.mu.Unlock()
+		if !ended {
+			time.Sleep(gatherTime)
+		}
+		d.mu.Lock()
 		batch := d.queue
 		d.queue = nil
 		d.mu.Unlock()
@@ -232,8 +242,11 @@ func (d *dropper) run(dropped func(backend.NodeID)) {
 func (d *dropper) add(node backend.NodeID) {
 	d.mu.Lock()
 	d.queue = append(d.queue, node)
+	first := len(d.queue) == 1
 	d.mu.Unlock()
-	d.wake.Signal()
+	if first {
+		d.wake.Signal()
+	}
 }
 
 // stop returns when all that was queued has been told.
