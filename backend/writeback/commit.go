@@ -146,6 +146,7 @@ func (s *Store) commitOnce(ops []*op) {
 		b = newBatch(ops)
 	}
 	err := s.reserve(b.last)
+	start := time.Now()
 	if err == nil {
 		s.commit.retry = b
 		err = s.commitDriver(b)
@@ -155,6 +156,8 @@ func (s *Store) commitOnce(ops []*op) {
 		return
 	}
 	s.commit.retry = nil
+	s.meters.commit.Observe(time.Since(start))
+	s.meters.commitBytes.Add(uint64(b.bytes))
 	s.commitDone(b)
 }
 

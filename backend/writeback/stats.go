@@ -1,9 +1,11 @@
 package writeback
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/latency"
 )
 
 // Stats tells how a Store is doing, for `warren status`.
@@ -24,8 +26,27 @@ type Stats struct {
 	Updates      uint64 // that they committed
 	CommitFails  uint64
 
+	Work Work
+
 	LogError    error // why the log's file cannot be trusted; nil: it can
 	CommitError error // of the last commit; nil: it went well
+}
+
+// Work is what the driver and the log's disk have been asked for since Open.
+type Work struct {
+	CommitBytes uint64           // of keys and values in driver transactions
+	CommitTime  latency.Snapshot // of driver transactions, until they were durable
+	SyncTime    latency.Snapshot // of syncs of the log
+}
+
+// meters counts what Work tells. It needs no lock.
+type meters struct {
+	commitBytes  atomic.Uint64
+	commit, sync latency.Histogram
+}
+
+func (m *meters) work() Work {
+	return Work{CommitBytes: m.commitBytes.Load(), CommitTime: m.commit.Snapshot(), SyncTime: m.sync.Snapshot()}
 }
 
 // MeanBatch is the mean number of Updates in a driver transaction.
@@ -67,6 +88,7 @@ func (s *Store) Stats() Stats {
 		LogFiles: len(r.old) + 1, LogBytes: r.cur.tail,
 		Syncs: r.syncs, SyncFailures: r.failures,
 		Commits: c.commits, Updates: c.updates, CommitFails: c.failures,
+		Work:     s.meters.work(),
 		LogError: r.failed, CommitError: c.err,
 	}
 	if len(s.over.queue) > 0 {

@@ -80,7 +80,8 @@ type Store struct {
 	writer chan struct{}
 	set    changeSet
 
-	work work
+	work   work
+	meters meters
 
 	mu         sync.Mutex
 	over       overlay

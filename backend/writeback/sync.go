@@ -88,7 +88,9 @@ func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 		s.redo.endSync()
 		return err
 	}
+	start := time.Now()
 	err := f.Sync()
+	s.meters.sync.Observe(time.Since(start))
 	s.unlockSync(err, last)
 	if err != nil {
 		s.complain(&s.complaints.sync, "log sync failed; all pending updates go to a new file", "err", err)

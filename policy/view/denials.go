@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
@@ -18,6 +19,8 @@ const (
 
 // denials keeps what was refused, by agent; "" is the administrator's list.
 type denials struct {
+	refused, hidden atomic.Uint64
+
 	mu  sync.Mutex
 	log map[string]*denialLog // guarded by mu
 }
@@ -30,6 +33,11 @@ type denialLog struct {
 
 // add notes one refusal. If hidden, only the administrator gets to know.
 func (d *denials) add(x Denial, hidden bool) {
+	if hidden {
+		d.hidden.Add(1)
+	} else {
+		d.refused.Add(1)
+	}
 	if len(x.Path) > maxDenialPath {
 		x.Path = strings.Clone(x.Path[:maxDenialPath]) + "..."
 	}

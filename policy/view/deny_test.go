@@ -56,6 +56,32 @@ func TestDenyList(t *testing.T) {
 	}
 }
 
+// TestDenialsAreCounted: each refusal, however alike, and apart from them what
+// was hidden.
+func TestDenialsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	web := w.open("web")
+	dir := w.mkdir("/agents/web/workspace/app")
+	other := w.node("/agents/conc/workspace")
+	refused, hidden := w.space.DenialCounts()
+	for range 3 {
+		if _, _, err := web.Create(nil, dir, ".env", 0o644, false, view.OpenFlags{Write: true}); err == nil {
+			t.Fatal("a name on the deny-list was made")
+		}
+	}
+	if r, h := w.space.DenialCounts(); r != refused+3 || h != hidden {
+		t.Errorf("3 refusals count as %d, and %d hidden", r-refused, h-hidden)
+	}
+	for range 2 {
+		if _, err := web.Getattr(nil, other); err == nil {
+			t.Fatal("another soul's directory is seen")
+		}
+	}
+	if r, h := w.space.DenialCounts(); r != refused+3 || h != hidden+2 {
+		t.Errorf("2 look-ups of what is hidden count as %d, and %d refused", h-hidden, r-refused-3)
+	}
+}
+
 func TestDenialNamesTheCommand(t *testing.T) {
 	w := newWorld(t)
 	web := w.open("web")

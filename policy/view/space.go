@@ -73,6 +73,12 @@ func (s *Space) Sync(ctx context.Context) error { return s.tree.Sync(ctx) }
 // may not know of.
 func (s *Space) Denials(agent string) []Denial { return s.denials.list(agent) }
 
+// DenialCounts tells how often agents, all together, were refused something they
+// see, and how often they were told that something hidden does not exist.
+func (s *Space) DenialCounts() (refused, hidden uint64) {
+	return s.denials.refused.Load(), s.denials.hidden.Load()
+}
+
 // Open makes a view. Errors: Invalid (a malformed Root), NotFound (unknown
 // agent, or it does not see Root), NotDir. A view whose Observer is a Revoker
 // must be closed.
