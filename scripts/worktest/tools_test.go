@@ -2,6 +2,8 @@ package worktest
 
 import (
 	"testing"
+
+	"github.com/warrenfs/warren/scripts/stack"
 	"time"
 )
 
@@ -79,8 +81,28 @@ cd "$W/clone"; git status --porcelain; git fsck --full --strict 2>&1 | grep -v d
 	})
 }
 
-func TestSQLite(t *testing.T) {
-	do(t, workload{
+func TestSQLite(t *testing.T) { do(t, sqlite()) }
+
+// TestSQLiteOverBadgerContent is TestSQLite in a store made with the content
+// driver that is not the default.
+func TestSQLiteOverBadgerContent(t *testing.T) {
+	t.Setenv("STACK_CONTENT", "badger")
+	s, err := stack.New()
+	if s != nil {
+		t.Cleanup(func() {
+			if err := s.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	on(t, s, sqlite())
+}
+
+func sqlite() workload {
+	return workload{
 		prepare: `
 for i in $(seq $(n 1000 200)); do
 	echo "begin; insert into t values ($i, hex(zeroblob($i))); update t set v = 'u' where k = $((i / 2)); commit;"
@@ -108,7 +130,7 @@ for db in "$W"/*.db; do
 	echo "${db##*/}"; sqlite3 "$REF/copy.db" 'pragma integrity_check'; sqlite3 "$REF/copy.db" .dump | LC_ALL=C sort | sha256sum
 done
 `,
-	})
+	}
 }
 
 func TestNpm(t *testing.T) {

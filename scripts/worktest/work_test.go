@@ -44,8 +44,10 @@ type workload struct {
 }
 
 // do runs a workload on a plain directory and in the soul's mount, and compares.
-func do(t *testing.T, wl workload) {
-	s := shared.Running(t)
+func do(t *testing.T, wl workload) { on(t, shared.Running(t), wl) }
+
+// on is do with a Stack that the test made.
+func on(t *testing.T, s *stack.Stack, wl workload) {
 	s.Mount(t, "--agent", other(t, s, "researcher", "soul"))
 	s.Mount(t, "--agent", other(t, s, "concierge", "shared"))
 	if wl.limit == 0 {
