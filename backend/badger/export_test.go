@@ -15,3 +15,13 @@ func EncodeForTest(stored, value string) []byte { return encode([]byte(stored), 
 // FailCommits makes Badger refuse every commit, as it would after an error of
 // the disk.
 func FailCommits(s *Store) error { return s.db.Close() }
+
+// FailMappings makes the mapping of a store's files fail with what fn returns,
+// until it is called with nil.
+func FailMappings(fn func() error) {
+	if fn == nil {
+		mappings.fail.Store(nil)
+		return
+	}
+	mappings.fail.Store(&fn)
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	_ "unsafe" // for go:linkname
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,7 @@ type mapHook struct {
 	install sync.Once
 	system  mapFunc // what was there before
 	calls   atomic.Uint64
+	fail    atomic.Pointer[func() error] // nil but in tests
 
 	mu    sync.Mutex
 	rooms map[fileID]*room
@@ -85,11 +87,30 @@ func (h *mapHook) forget(r *room) {
 // mmap is mmap(2) of a file that has its blocks.
 func (h *mapHook) mmap(addr, length uintptr, prot, flags, fd int, offset int64) (uintptr, error) {
 	h.calls.Add(1)
-	if fd >= 0 && prot&unix.PROT_WRITE != 0 && flags&unix.MAP_SHARED != 0 {
-		if r, name := h.roomOf(fd); r != nil {
-			if err := r.claim(fd, name, int64(length)); err != nil {
-				return 0, err
-			}
+	if fd < 0 || prot&unix.PROT_WRITE == 0 || flags&unix.MAP_SHARED == 0 {
+		return h.system(addr, length, prot, flags, fd, offset)
+	}
+	r, name := h.roomOf(fd)
+	if r == nil {
+		return h.system(addr, length, prot, flags, fd, offset)
+	}
+	if err := r.claim(fd, name, int64(length)); err != nil {
+		return 0, err
+	}
+	for end := time.Now().Add(openPatience); ; time.Sleep(retryRoom) {
+		at, err := h.call(addr, length, prot, flags, fd, offset)
+		if err == nil || !r.insists(name, end) {
+			return at, err
+		}
+		r.tell("badger: a file cannot be mapped; trying again", "file", name, "err", err)
+	}
+}
+
+// call is mmap(2), or a failure of it for a test.
+func (h *mapHook) call(addr, length uintptr, prot, flags, fd int, offset int64) (uintptr, error) {
+	if fail := h.fail.Load(); fail != nil {
+		if err := (*fail)(); err != nil {
+			return 0, err
 		}
 	}
 	return h.system(addr, length, prot, flags, fd, offset)

@@ -237,6 +237,13 @@ func (r *room) claim(fd int, name string, length int64) error {
 	}
 }
 
+// insists tells whether a file that could not be mapped is tried again: a table
+// without end; others while the store is opened, until end, since Badger ends
+// the process where DISCARD fails.
+func (r *room) insists(name string, end time.Time) bool {
+	return filepath.Ext(name) == ".sst" || !r.isOpened() && time.Now().Before(end)
+}
+
 func (r *room) isOpened() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
