@@ -38,7 +38,6 @@ type Hub struct {
 	conns   atomic.Uint64
 	writers writers
 	drops   dropper
-	watch   transport.Watch
 	serving serving
 	waits   latency.Histogram // of changes, for other mounts' kernels
 
@@ -84,6 +83,7 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 type serving struct {
 	transport string
 	debug     bool
+	watch     transport.Watch
 }
 
 // SetTransport names the transport of mounts whose Config names none, and tells
@@ -94,7 +94,7 @@ func (h *Hub) SetTransport(name string, debug bool) error {
 	if !slices.Contains(Transports(), name) {
 		return noTransport(name)
 	}
-	h.serving = serving{transport: name, debug: debug}
+	h.serving.transport, h.serving.debug = name, debug
 	return nil
 }
 

@@ -193,7 +193,7 @@ func (m *Mount) handshake(fd int) (server, error) {
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
 	t, err := newServer(cmp.Or(m.cfg.Transport, m.hub.serving.transport), fd, m.gate, serverOptions{
-		watch: &m.hub.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
+		watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (s *stack) pin(dir string) (release func()) {
 	fd, err := call.do()
 	must(t, err)
 	slow := &slowFile{fuse.NewDefaultRawFileSystem(), make(chan struct{}, 10), make(chan struct{})}
-	server, err := newServer("", fd, slow, serverOptions{watch: &s.hub.watch, ended: func() {}, log: s.hub.log})
+	server, err := newServer("", fd, slow, serverOptions{watch: &s.hub.serving.watch, ended: func() {}, log: s.hub.log})
 	must(t, err)
 	go server.Serve()
 
