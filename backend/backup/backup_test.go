@@ -80,11 +80,10 @@ func open(t *testing.T, s stack) *tree.Tree {
 
 // scribbler does random things to one volume.
 type scribbler struct {
-	t     testing.TB
-	rng   *rand.Rand
-	tr    *tree.Tree
-	vol   backend.VolumeID
-	names []string
+	t   testing.TB
+	rng *rand.Rand
+	tr  *tree.Tree
+	vol backend.VolumeID
 }
 
 func newScribbler(t *testing.T, tr *tree.Tree, seed uint64) *scribbler {
