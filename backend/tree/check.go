@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/warrenfs/warren/backend"
@@ -68,6 +69,9 @@ func (k *checker) run() error {
 		return err
 	}
 	for i := range k.vols {
+		if err := k.shown(&k.vols[i]); err != nil {
+			return err
+		}
 		if k.vols[i].removed {
 			if err := k.countOnly(k.vols[i].ID); err != nil {
 				return err
@@ -121,6 +125,23 @@ func (k *checker) volumes() error {
 		k.vols = append(k.vols, rec)
 		return k.ctx.Err()
 	})
+}
+
+// shown looks for the name that a volume says it stands under.
+func (k *checker) shown(rec *volrec) error {
+	if rec.removed || rec.Parent == 0 {
+		return nil
+	}
+	v, dir := rec.Parent.Volume(), rec.Parent.Ino()
+	b, err := k.kv.Get(direntKey(v, dir, rec.Name))
+	if err != nil && !errors.Is(err, backend.NotFound) {
+		return err
+	}
+	e, derr := decodeDent(v, dir, b)
+	if err != nil || derr != nil || e.vol != rec.ID {
+		k.bad(rec.ID, 0, "the volume is not shown as %q in directory %d of volume %x", rec.Name, dir, v)
+	}
+	return nil
 }
 
 // countOnly counts the content a removed volume still names.

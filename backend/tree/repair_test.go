@@ -280,6 +280,15 @@ var damages = map[string]struct {
 			return kv.Set(direntKey(w.vol, backend.RootIno, "vol"), dent{ino: 1, vol: 77, typ: backend.TypeDir}.encode(nil, 1))
 		}
 	}},
+	"volume shown nowhere": {do: func(w *wreck) func(backend.Tx) error {
+		return func(kv backend.Tx) error { return kv.Delete(w.shownAt(kv)) }
+	}},
+	"another's name in the place of a volume": {do: func(w *wreck) func(backend.Tx) error {
+		return func(kv backend.Tx) error {
+			key := w.shownAt(kv)
+			return kv.Set(key, dent{ino: 2, typ: backend.TypeDir}.encode(nil, 1))
+		}
+	}},
 	"circle of directories": {do: func(w *wreck) func(backend.Tx) error {
 		return func(kv backend.Tx) error {
 			if err := kv.Delete(direntKey(w.vol, backend.RootIno, "d")); err != nil {
@@ -395,6 +404,19 @@ var damages = map[string]struct {
 	"malformed inode key": {do: func(w *wreck) func(backend.Tx) error {
 		return func(kv backend.Tx) error { return kv.Set(append(appendVol(nil, famInode, w.vol), 1), []byte("x")) }
 	}},
+}
+
+// shownAt is the key of the name that the volume stands under.
+func (w *wreck) shownAt(kv backend.Tx) []byte {
+	b, err := kv.Get(volumeKey(w.vol))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rec, err := decodeVolume(w.vol, b)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return direntKey(rec.Parent.Volume(), rec.Parent.Ino(), rec.Name)
 }
 
 func (w *wreck) shared(kv backend.Tx) (id uint64) {

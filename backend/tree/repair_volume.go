@@ -214,9 +214,13 @@ func (v *volfix) todos() error {
 	})
 }
 
-// missing makes records of directories that have names in them but none of their
-// own, and moves names out of what is no directory.
+// missing puts volumes back under their names, makes records of directories that
+// have names in them but none of their own, and moves names out of what is no
+// directory.
 func (v *volfix) missing() error {
+	for _, id := range slices.Sorted(maps.Keys(v.vols)) {
+		v.show(&v.vols[id].rec)
+	}
 	for _, dir := range slices.Sorted(maps.Keys(v.entries)) {
 		switch n := v.nodes[dir]; {
 		case n == nil:
@@ -231,6 +235,24 @@ func (v *volfix) missing() error {
 		}
 	}
 	return nil
+}
+
+// show puts a volume that stands in this one under its name.
+func (v *volfix) show(rec *volrec) {
+	dir := rec.Parent.Ino()
+	if rec.Parent == 0 || rec.Parent.Volume() != v.rec.ID || v.entries[dir][rec.Name].vol == rec.ID {
+		return
+	}
+	if old, taken := v.entries[dir][rec.Name]; taken {
+		v.aside(direntKey(v.rec.ID, dir, rec.Name), old.encode(nil, v.rec.Epoch))
+	}
+	if v.entries[dir] == nil {
+		v.entries[dir] = map[string]dent{}
+	}
+	e := dent{ino: backend.RootIno, vol: rec.ID, typ: backend.TypeDir}
+	v.entries[dir][rec.Name] = e
+	v.putDent(dir, rec.Name, e)
+	v.tell(dir, "entry %q shows volume %x again", rec.Name, rec.ID)
 }
 
 // names gives each inode the names that lead to it, and one in lost+found to
