@@ -178,7 +178,11 @@ func (w *world) waitFor(what string, ok func() bool) {
 }
 
 func drivers(t *testing.T, test func(t *testing.T)) {
-	for _, content := range []string{"segment", "badger"} {
+	contents := []string{"segment", "badger"}
+	if stack.Short() {
+		contents = contents[:1]
+	}
+	for _, content := range contents {
 		t.Run(content, func(t *testing.T) {
 			t.Setenv("STACK_CONTENT", content)
 			test(t)
