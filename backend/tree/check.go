@@ -102,16 +102,18 @@ type auditor interface {
 }
 
 // eachRef calls fn with the ref of each extent that has one.
-func (k *checker) eachRef(fn func(backend.Ref) error) error {
-	return k.kv.Scan([]byte{famExtent}, []byte{famExtent + 1}, func(key, b []byte) error {
+func (k *checker) eachRef(fn func(backend.Ref) error) error { return eachRef(k.ctx, k.kv, fn) }
+
+func eachRef(ctx context.Context, kv backend.Tx, fn func(backend.Ref) error) error {
+	return kv.Scan([]byte{famExtent}, []byte{famExtent + 1}, func(key, b []byte) error {
 		e, err := decodeExtentKey(key, b)
 		if err != nil || e.inline != nil {
-			return k.ctx.Err() // what is damaged was told of before
+			return ctx.Err() // what is damaged is told of elsewhere
 		}
 		if err := fn(e.ref); err != nil {
 			return err
 		}
-		return k.ctx.Err()
+		return ctx.Err()
 	})
 }
 

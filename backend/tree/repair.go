@@ -25,9 +25,9 @@ const maxPasses = 4
 // zeros), a damaged volume record, a content driver's own counts. Each pass holds
 // all inodes and names in memory, some 500 bytes an inode. It may be interrupted
 // and run again.
-func Repair(ctx context.Context, s backend.Store, o CheckOptions, did func(Problem)) error {
+func Repair(ctx context.Context, s backend.Store, c backend.Content, o CheckOptions, did func(Problem)) error {
 	for range maxPasses {
-		f := &fixer{ctx: ctx, store: s, opt: o, report: did, now: backend.Time(time.Now().UnixNano()),
+		f := &fixer{ctx: ctx, store: s, content: c, opt: o, report: did, now: backend.Time(time.Now().UnixNano()),
 			vols: map[backend.VolumeID]*volfix{}, named: map[uint64]int{}}
 		if err := s.View(ctx, func(kv backend.Tx) error { return f.look(kv) }); err != nil {
 			return err
@@ -44,12 +44,13 @@ func Repair(ctx context.Context, s backend.Store, o CheckOptions, did func(Probl
 
 // fixer is one pass.
 type fixer struct {
-	ctx    context.Context
-	store  backend.Store
-	opt    CheckOptions
-	report func(Problem)
-	now    backend.Time
-	kv     backend.Tx
+	ctx     context.Context
+	store   backend.Store
+	content backend.Content
+	opt     CheckOptions
+	report  func(Problem)
+	now     backend.Time
+	kv      backend.Tx
 
 	vols map[backend.VolumeID]*volfix
 	gone map[backend.VolumeID]bool // removed ones, whose keys are being reclaimed
@@ -173,28 +174,41 @@ func (f *fixer) countOnly(id backend.VolumeID) error {
 	})
 }
 
-// strays gives a file to content that travels in transactions and that nothing
-// names.
+// strayer is a Content that knows of bytes which no extent names.
+type strayer interface {
+	Strays(kv backend.Tx, each func(fn func(backend.Ref) error) error, found func(backend.Ref)) error
+}
+
+// strays gives a file to each content that nothing names.
 func (f *fixer) strays() error {
-	return f.kv.Scan([]byte{famContent}, []byte{famContent + 1}, func(key, b []byte) error {
-		if len(key) != 9 || f.named[idOf(key)] > 0 || len(b) == 0 {
-			return f.ctx.Err()
+	err := f.kv.Scan([]byte{famContent}, []byte{famContent + 1}, func(key, b []byte) error {
+		if len(key) == 9 && len(b) > 0 {
+			f.stray(backend.Ref{ID: idOf(key), Length: uint32(len(b)), CRC: crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))})
 		}
-		id := idOf(key)
-		v := f.vols[backend.VolumeID(id>>40)]
-		if v == nil {
-			v = f.vols[f.root]
-		}
-		if v == nil {
-			return nil
-		}
-		ref := backend.Ref{ID: id, Length: uint32(len(b)), CRC: crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))}
-		n := v.lostFile(fmt.Sprintf("#content-%x", id))
-		v.attach(n, extent{end: uint64(len(b)), ref: ref})
-		f.named[id]++
-		f.did(v.rec.ID, n.ino, "content %x, which no extent names, is now %s", id, n.where())
 		return f.ctx.Err()
 	})
+	c, ok := f.content.(strayer)
+	if err != nil || !ok {
+		return err
+	}
+	return c.Strays(f.kv, func(fn func(backend.Ref) error) error { return eachRef(f.ctx, f.kv, fn) }, f.stray)
+}
+
+func (f *fixer) stray(ref backend.Ref) {
+	if f.named[ref.ID] > 0 {
+		return
+	}
+	v := f.vols[backend.VolumeID(ref.ID>>40)]
+	if v == nil {
+		v = f.vols[f.root]
+	}
+	if v == nil {
+		return
+	}
+	n := v.lostFile(fmt.Sprintf("#content-%x", ref.ID))
+	v.attach(n, extent{end: uint64(ref.Length), ref: ref})
+	f.named[ref.ID]++
+	f.did(v.rec.ID, n.ino, "content %x, which no extent names, is now %s", ref.ID, n.where())
 }
 
 // shares puts the counts of shared content right.

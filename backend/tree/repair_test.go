@@ -443,7 +443,7 @@ func TestRepairMendsEachInvariant(t *testing.T) {
 				t.Fatal("Check finds nothing wrong")
 			}
 			var did []string
-			if err := Repair(t.Context(), w.s, CheckOptions{}, func(p Problem) { did = append(did, p.String()) }); err != nil {
+			if err := Repair(t.Context(), w.s, mem.Content{}, CheckOptions{}, func(p Problem) { did = append(did, p.String()) }); err != nil {
 				t.Fatal(err)
 			}
 			if len(did) == 0 {
@@ -474,7 +474,7 @@ func TestRepairMendsEachInvariant(t *testing.T) {
 			if len(d.found) == 0 && lost != "" {
 				t.Errorf("lost+found: %s", lost)
 			}
-			err := Repair(t.Context(), w.s, CheckOptions{}, func(p Problem) { t.Errorf("again: %v", p) })
+			err := Repair(t.Context(), w.s, mem.Content{}, CheckOptions{}, func(p Problem) { t.Errorf("again: %v", p) })
 			if err != nil {
 				t.Error(err)
 			}
@@ -486,7 +486,7 @@ func TestRepairMendsEachInvariant(t *testing.T) {
 func TestRepairLeavesASoundStoreAlone(t *testing.T) {
 	w := newWreck(t)
 	before := w.keys()
-	if err := Repair(t.Context(), w.s, CheckOptions{}, func(p Problem) { t.Error(p) }); err != nil {
+	if err := Repair(t.Context(), w.s, mem.Content{}, CheckOptions{}, func(p Problem) { t.Error(p) }); err != nil {
 		t.Fatal(err)
 	}
 	if after := w.keys(); !maps.Equal(before, after) {
@@ -513,7 +513,7 @@ func TestRepairLeavesDamagedContent(t *testing.T) {
 		_, e := w.firstExtent(kv, "other")
 		return kv.Set(backend.ContentKey(e.ref.ID), []byte("damaged"))
 	})
-	if err := Repair(t.Context(), w.s, CheckOptions{}, func(p Problem) { t.Error(p) }); err != nil {
+	if err := Repair(t.Context(), w.s, mem.Content{}, CheckOptions{}, func(p Problem) { t.Error(p) }); err != nil {
 		t.Fatal(err)
 	}
 	if p := w.problems(); len(p) != 1 || !strings.Contains(p[0], "extent") {

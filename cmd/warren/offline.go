@@ -30,7 +30,7 @@ func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, prog
 	defer func() { err = errors.Join(err, s.kv.Close(), s.lock.Close()) }()
 	var mended []control.Problem
 	if repair {
-		err := tree.Repair(ctx, s.kv, tree.CheckOptions{Progress: progress}, func(p tree.Problem) {
+		err := tree.Repair(ctx, s.kv, s.content, tree.CheckOptions{Progress: progress}, func(p tree.Problem) {
 			mended = append(mended, problem(p))
 		})
 		if err != nil {
