@@ -12,7 +12,8 @@
 // # Format (of the directory, version 1)
 //
 //   - A key of the seam is stored with 0x01 before it; keys with 0x00 before
-//     them are the driver's own and never shown: "\x00format" and "\x00lsn".
+//     them are the driver's own and never shown: "\x00format" and "\x00lsn",
+//     and "\x00pad0" to 3, zeros that filled a memtable up.
 //
 //   - A value is stored as length (4 bytes), CRC-32C of the stored key and the
 //     value (4 bytes), both little endian, and the value. Badger can lose an

@@ -1,5 +1,7 @@
 package badger
 
+import "os"
+
 // SetFree makes the store believe that the disk has n bytes free, or has it look
 // again with -1.
 func SetFree(s *Store, n int64) {
@@ -25,3 +27,6 @@ func FailMappings(fn func() error) {
 	}
 	mappings.fail.Store(&fn)
 }
+
+// Fill is what gives a new file its blocks where fallocate(2) cannot.
+func Fill(f *os.File, n int64) error { return fill(int(f.Fd()), 0, n) }

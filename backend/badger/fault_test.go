@@ -143,3 +143,21 @@ func TestWithoutInodes(t *testing.T) {
 		}
 	}
 }
+
+// TestFillSparesData: a filesystem may say that a file has no blocks though it
+// has data.
+func TestFillSparesData(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	dump(t, name, []byte("data"))
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := badger.Fill(f, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(slurp(t, name)); got != "data" {
+		t.Errorf("%d bytes, want the data that was there", len(got))
+	}
+}

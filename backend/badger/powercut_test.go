@@ -63,7 +63,8 @@ func TestInWriter(t *testing.T) {
 // writer is a running TestInWriter.
 type writer struct {
 	cmd   *exec.Cmd
-	acked chan int // the last number, when its output ended
+	acked chan int        // the last number, when its output ended
+	said  strings.Builder // the rest of its output, once it ended
 }
 
 // ended tells whether the writer has ended by itself.
@@ -74,6 +75,7 @@ func startWriter(t *testing.T, dir string, env ...string) *writer {
 	w := &writer{cmd: exec.Command(os.Args[0], "-test.run=^TestInWriter$", "-test.timeout=120s"), acked: make(chan int, 1)}
 	w.cmd.Env = append(os.Environ(), append(env, "WRITER_DIR="+dir)...)
 	out, err := w.cmd.StdoutPipe()
+	w.cmd.Stderr = w.cmd.Stdout
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,9 @@ func startWriter(t *testing.T, dir string, env ...string) *writer {
 		last := 0
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			_, _ = fmt.Sscanf(lines.Text(), "ACK %d", &last)
+			if n, _ := fmt.Sscanf(lines.Text(), "ACK %d", &last); n == 0 && w.said.Len() < 4000 {
+				fmt.Fprintln(&w.said, lines.Text())
+			}
 		}
 		w.acked <- last
 	}()
@@ -166,9 +170,9 @@ func cutPower(t *testing.T, after time.Duration) {
 }
 
 // mkfs makes an image with an ext4, or skips the test.
-func mkfs(t *testing.T, image, size string) {
+func mkfs(t *testing.T, image, size string, options ...string) {
 	t.Helper()
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image, size).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs.ext4", append(options, "-q", "-F", image, size)...).CombinedOutput(); err != nil {
 		t.Skipf("mkfs.ext4: %v: %s", err, out)
 	}
 }

@@ -1,6 +1,7 @@
 package badger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -165,6 +166,9 @@ func (r *room) regrow(left int64) {
 	switch {
 	case grow > 0:
 		err = fallocate(int(r.ballast.Fd()), 0, r.have, grow)
+		if cannot(err) {
+			err = fill(int(r.ballast.Fd()), r.have, r.have+grow)
+		}
 	case r.have > r.want:
 		err = r.ballast.Truncate(r.want)
 		grow = r.want - r.have
@@ -284,27 +288,50 @@ func (r *room) tell(msg string, args ...any) {
 	}
 }
 
-// allocate gives a file its blocks, from the ballast where the disk has none.
+// allocate gives a file without data its blocks.
 func (r *room) allocate(fd int, n int64) error {
-	for {
-		err := fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, n)
-		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-			err = fill(fd, n)
-		}
-		if err == nil || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+	err := r.extend(fd, n)
+	for cannot(err) {
+		if err = fill(fd, 0, n); !isFull(err) || r.give(n-blocks(fd)) == 0 {
 			return err
 		}
-		if r.give(n-blocks(fd)) == 0 {
+		err = unix.EOPNOTSUPP
+	}
+	return err
+}
+
+// extend allocates the first n bytes of a file, whatever is in it, also behind
+// its end; from the ballast where the disk has none.
+func (r *room) extend(fd int, n int64) error {
+	for {
+		err := fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, n)
+		if !isFull(err) || r.give(n-blocks(fd)) == 0 {
 			return err
 		}
 	}
 }
 
-// fill gives a file without data its blocks where fallocate(2) cannot.
-func fill(fd int, n int64) error {
+// cannot tells whether err says that the filesystem cannot allocate.
+func cannot(err error) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
+}
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// fill writes zeros, where fallocate(2) cannot give a file its blocks; never to
+// a file that has something at its start, whatever its blocks said.
+func fill(fd int, at, end int64) error {
 	zeros := make([]byte, 1<<20)
-	for at := int64(0); at < n; {
-		m, err := unix.Pwrite(fd, zeros[:min(n-at, int64(len(zeros)))], at)
+	head := make([]byte, headRoom)
+	n, err := unix.Pread(fd, head, 0)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(head[:n], zeros[:n]) {
+		return nil
+	}
+	for at < end {
+		m, err := unix.Pwrite(fd, zeros[:min(end-at, int64(len(zeros)))], at)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
@@ -413,7 +440,7 @@ func (s *Store) keepManifest() {
 	if err != nil || blocks(int(f.Fd())) >= info.Size()+manifestRoom/2 {
 		return
 	}
-	_ = s.room.allocate(int(f.Fd()), info.Size()+manifestRoom)
+	_ = s.room.extend(int(f.Fd()), info.Size()+manifestRoom)
 }
 
 // compacting is how Badger says, in the goroutine that goes on to make a table

@@ -66,7 +66,7 @@ func (s *Store) tidy(ctx context.Context) {
 
 // canTidy tells whether there is a reason to, and room.
 func (s *Store) canTidy() bool {
-	if time.Since(time.Unix(0, s.wal.churn.last.Load())) < tidyIdle {
+	if s.writable() != nil || time.Since(time.Unix(0, s.wal.churn.last.Load())) < tidyIdle {
 		return false
 	}
 	sp := s.Space()

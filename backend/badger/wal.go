@@ -1,7 +1,6 @@
 package badger
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -84,17 +83,12 @@ func (n *walFiles) allocate(f *os.File) error {
 	if blocks(fd) >= walBytes {
 		return nil
 	}
-	for {
-		err := fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, walBytes)
-		switch {
-		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
-			n.off = true
-			return nil
-		case errors.Is(err, unix.ENOSPC) && n.room.give(walBytes-blocks(fd)) > 0:
-			continue
-		}
-		return err
+	err := n.room.extend(fd, walBytes)
+	if cannot(err) {
+		n.off = true
+		return nil
 	}
+	return err
 }
 
 // drop removes the next log if Badger did not take it.

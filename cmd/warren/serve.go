@@ -62,7 +62,6 @@ func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logge
 			err = errors.Join(err, d.close(ctx))
 		}
 	}()
-	d.store.tellFull(log)
 	d.space, d.registry, err = openSpace(ctx, d.store, log, func(s *view.Space) {
 		d.hub = fusefs.NewHub(s, log.With("part", "fuse"))
 		s.SetNotifier(d.hub)
@@ -108,6 +107,7 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 		d.log.Error("left-over mounts of runs stay", "err", err)
 	}
 	d.server.Restore(ctx)
+	go d.store.watchFull(ctx, d.log)
 	failed := make(chan error, 1)
 	go func() { failed <- d.server.Serve(d.listener) }()
 	ready()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/warrenfs/warren/backend/badger"
 	"github.com/warrenfs/warren/backend/writeback"
@@ -82,9 +84,28 @@ func (s *store) fullNote() string {
 	return ""
 }
 
-// tellFull puts it in the log.
-func (s *store) tellFull(log *slog.Logger) {
-	if note := s.fullNote(); note != "" {
+// tellFull puts it in the log, when it was not full before, and tells whether it
+// is.
+func (s *store) tellFull(log *slog.Logger, before bool) bool {
+	note := s.fullNote()
+	switch {
+	case note != "" && !before:
 		log.Warn(note, "store", s.dir)
+	case note == "" && before:
+		log.Info("the store has room again", "store", s.dir)
+	}
+	return note != ""
+}
+
+// watchFull does so until ctx ends.
+func (s *store) watchFull(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for full := s.tellFull(log, false); ; full = s.tellFull(log, full) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
