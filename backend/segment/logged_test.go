@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -44,6 +45,8 @@ type machine struct {
 	last   backend.LSN // the newest Update
 	acked  backend.LSN // the newest that WaitDurable acknowledged
 	failed int
+
+	compacted int // segments
 }
 
 // named is the refs that a store names, by their id.
@@ -185,7 +188,49 @@ func (m *machine) live() {
 	m.update([]uint64{12}, map[uint64]int{14: 5000})
 	m.sync()
 	m.update(nil, map[uint64]int{15: 40_000})
-	m.update(nil, map[uint64]int{16: 4096})
+	m.update([]uint64{11}, map[uint64]int{16: 700_000, 17: 100_000})
+	m.update([]uint64{16}, map[uint64]int{18: 900_000}) // the next segment
+	m.compact()
+	m.sync()
+	m.reclaim()
+	m.update(nil, map[uint64]int{19: 4096})
+}
+
+// compact has the sparse segments compacted.
+func (m *machine) compact() {
+	done, err := m.s.Compact(bg(m.t), m)
+	if m.ok("Compact", err) {
+		m.compacted += len(done)
+	}
+}
+
+var _ segment.Relocator = (*machine)(nil)
+
+// Relocate moves what is named, each in an Update of its own.
+func (m *machine) Relocate(ctx context.Context, segments []uint64, move segment.Move) error {
+	for id, old := range maps.Clone(m.now) {
+		if !slices.Contains(segments, old.Segment) {
+			continue
+		}
+		var next named
+		lsn, err := m.s.Update(ctx, func(tx backend.Tx) error {
+			ref, err := move(tx, old)
+			if err != nil {
+				return err
+			}
+			next = maps.Clone(m.now)
+			next[id] = ref
+			m.states[m.last+1] = next
+			b, err := json.Marshal(ref)
+			return errors.Join(err, tx.Set(nameKey(id), b))
+		})
+		if err != nil {
+			delete(m.states, m.last+1)
+			return err
+		}
+		m.now, m.last = next, lsn
+	}
+	return nil
 }
 
 func (m *machine) giveUp() {
@@ -321,7 +366,7 @@ func TestPowerCutAtEveryBoundary(t *testing.T) {
 	m.seg.SetHook(nil)
 	m.log.SetHook(nil)
 	m.driver.SetHook(nil)
-	if st := m.c.Stats(); points < 100 || m.failed > 0 || st.Rides < 8 || st.Puts <= st.Rides || st.Unlinked == 0 || st.Punched == 0 {
+	if st := m.c.Stats(); points < 100 || m.failed > 0 || st.Rides < 8 || st.Puts <= st.Rides || st.Unlinked < 2 || m.compacted == 0 || st.Punched == 0 {
 		t.Errorf("%d points, %d failures, %+v: the script is not what it was", points, m.failed, st)
 	}
 	t.Logf("%d points", points)
