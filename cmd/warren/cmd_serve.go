@@ -58,6 +58,9 @@ everything to the disk and end it. Mounts made by ` + "`warren mount`" + ` come 
 }
 
 func runServe(ctx context.Context, a *app, o *serveOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	if o.DebugFuse {
 		o.Level = "debug"
 	}
@@ -97,18 +100,25 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	return err
 }
 
-// prepare sets up what mounts and developers see of d, before there is any
-// mount.
-func (o *serveOptions) prepare(d *daemon) error {
-	if err := d.hub.SetTransport(o.Transport, o.DebugFuse); err != nil {
+// check refuses what makes no sense, before anything is opened.
+func (o *serveOptions) check() error {
+	if o.Transport != "own" && o.Transport != "gofuse" {
 		return usagef("--transport %q is not own or gofuse", o.Transport)
 	}
 	if o.Profile == "" {
 		return nil
 	}
-	addr, err := netip.ParseAddrPort(o.Profile)
-	if err != nil || !addr.Addr().IsLoopback() {
+	if addr, err := netip.ParseAddrPort(o.Profile); err != nil || !addr.Addr().IsLoopback() {
 		return usagef("--pprof %q is not a loopback address with a port", o.Profile)
+	}
+	return nil
+}
+
+// prepare sets up what mounts and developers see of d, before there is any
+// mount.
+func (o *serveOptions) prepare(d *daemon) error {
+	if err := d.hub.SetTransport(o.Transport, o.DebugFuse); err != nil || o.Profile == "" {
+		return err
 	}
 	l, err := net.Listen("tcp", o.Profile)
 	if err != nil {
