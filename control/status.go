@@ -33,8 +33,7 @@ type Status struct {
 	// HeapBytes is what Go's heap takes, LimitBytes the soft limit it keeps to.
 	HeapBytes  uint64 `json:"heap_bytes"`
 	LimitBytes uint64 `json:"limit_bytes"`
-	// Requests counts FUSE requests since the start, by opcode.
-	Requests map[string]uint64 `json:"requests,omitempty"`
+	Figures
 	// Notes are facts an administrator should know, as sentences.
 	Notes []string `json:"notes,omitempty"`
 }

@@ -131,6 +131,12 @@ func (c *counts) latencies() map[string]latency.Snapshot {
 	return out
 }
 
+// sums is what a hub counts besides its mounts.
+type sums struct {
+	waits latency.Histogram // of changes, for other mounts' kernels
+	past  counts            // of the mounts that are gone; guarded by Hub.mu
+}
+
 // Totals are the figures of all mounts that a hub has had.
 type Totals struct {
 	Mounts   int                         // there are
@@ -148,12 +154,12 @@ type Totals struct {
 // count is ever smaller than it was.
 func (h *Hub) Totals() Totals {
 	h.mu.Lock()
-	sum, kernels := *h.past, *h.kernels.Load()
+	sum, kernels := h.sums.past, *h.kernels.Load()
 	for _, k := range kernels {
 		sum.fold(k.count)
 	}
 	h.mu.Unlock()
-	t := Totals{Requests: sum.requests(), Notices: sum.notices(), Latency: sum.latencies(), Waits: h.waits.Snapshot()}
+	t := Totals{Requests: sum.requests(), Notices: sum.notices(), Latency: sum.latencies(), Waits: h.sums.waits.Snapshot()}
 	for _, k := range kernels {
 		t.Nodes += k.size()
 	}

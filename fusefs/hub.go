@@ -39,10 +39,9 @@ type Hub struct {
 	writers writers
 	drops   dropper
 	serving serving
-	waits   latency.Histogram // of changes, for other mounts' kernels
+	sums    sums
 
 	mu     sync.Mutex
-	past   *counts           // of the mounts that are gone
 	mounts map[string]*Mount // by mountpoint
 	busy   map[string]bool   // mountpoints being mounted
 	closed bool
@@ -69,7 +68,6 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 		log:    log,
 		posix:  filelock.NewTable(filelock.Grace),
 		flock:  filelock.NewTable(filelock.Grace),
-		past:   new(counts),
 		mounts: make(map[string]*Mount),
 		busy:   make(map[string]bool),
 	}
@@ -100,7 +98,7 @@ func (h *Hub) SetTransport(name string, debug bool) error {
 
 // Collect implements view.Notifier.
 func (h *Hub) Collect(by view.Observer, changes []view.Change) view.Pending {
-	out := pending{waits: &h.waits}
+	out := pending{waits: &h.sums.waits}
 	for _, k := range *h.kernels.Load() {
 		if view.Observer(k) == by {
 			k.own(changes)
@@ -175,7 +173,7 @@ func (h *Hub) leave(k *kernel) {
 			list = append(list, o)
 			continue
 		}
-		h.past.fold(k.count)
+		h.sums.past.fold(k.count)
 	}
 	h.kernels.Store(&list)
 	h.mu.Unlock()

@@ -22,8 +22,12 @@ type serveOptions struct {
 	Store   string
 	Content string
 	Level   string
+	Format  string
 	Memory  int64
 	ReadyFD int
+
+	Metrics      string
+	MetricsToken string
 
 	Transport string
 	DebugFuse bool
@@ -38,6 +42,9 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Store, "store", "", "`DIR` of the store (WARREN_STORE; default $XDG_STATE_HOME/warren, for root /var/lib/warren)")
 	f.StringVar(&o.Content, "content", "", "refuse a store that was not made with this driver of content, `segment|badger` (warren init chooses it)")
 	f.StringVar(&o.Level, "log-level", "info", "what to log: `debug|info|warn|error`")
+	f.StringVar(&o.Format, "log-format", "", "form of the log: `text|json` (default text, with --json json)")
+	f.StringVar(&o.Metrics, "metrics", "", "serve Prometheus metrics on a loopback `ADDRESS`, such as 127.0.0.1:9464 (default: not at all)")
+	f.StringVar(&o.MetricsToken, "metrics-token-file", "", "answer only who shows the token in `FILE`, as a bearer")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
 	f.StringVar(&o.Transport, "transport", "own", "how requests of the kernel are read: `own|gofuse`")
 	f.BoolVar(&o.DebugFuse, "debug-fuse", false, "log each request of the kernel and its reply: names, sizes, the first bytes of contents (implies --log-level debug)")
@@ -64,7 +71,7 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	if o.DebugFuse {
 		o.Level = "debug"
 	}
-	log, err := newLog(a, o.Level)
+	log, err := newLog(a, o.Level, o.Format)
 	if err != nil {
 		return err
 	}
@@ -104,6 +111,13 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 func (o *serveOptions) check() error {
 	if o.Transport != "own" && o.Transport != "gofuse" {
 		return usagef("--transport %q is not own or gofuse", o.Transport)
+	}
+	if o.Metrics != "" {
+		if err := d.serveMetrics(o.Metrics, o.MetricsToken); err != nil {
+			return err
+		}
+	} else if o.MetricsToken != "" {
+		return usagef("--metrics-token-file without --metrics")
 	}
 	if o.Profile == "" {
 		return nil
@@ -151,7 +165,7 @@ func (a *app) ready(fd int, d *daemon) {
 }
 
 // newLog makes the daemon's log on stderr.
-func newLog(a *app, level string) (*slog.Logger, error) {
+func newLog(a *app, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, usagef("--log-level %q is not debug, info, warn or error", level)
@@ -160,8 +174,14 @@ func newLog(a *app, level string) (*slog.Logger, error) {
 		l = slog.LevelWarn
 	}
 	o := &slog.HandlerOptions{Level: l}
-	if a.json {
-		return slog.New(slog.NewJSONHandler(a.stderr, o)), nil
+	if format == "" && a.json {
+		format = "json"
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, o)), nil
+	switch format {
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, o)), nil
+	case "text", "":
+		return slog.New(slog.NewTextHandler(a.stderr, o)), nil
+	}
+	return nil, usagef("--log-format %q is not text or json", format)
 }

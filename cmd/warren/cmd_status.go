@@ -4,17 +4,25 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/warrenfs/warren/control"
 )
 
-type statusOptions struct{ Wait time.Duration }
+type statusOptions struct {
+	Wait     time.Duration
+	Requests bool
+}
 
 // AddFlags adds the flags of status.
 func (o *statusOptions) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Wait, "wait", 0, "wait so long for the daemon to answer, such as `10s`")
+	f.BoolVar(&o.Requests, "requests", false, "also how many requests of each kind there were, and how long they took")
 }
 
 func newStatusCommand(a *app) *cobra.Command {
@@ -38,26 +46,82 @@ func runStatus(ctx context.Context, a *app, o *statusOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.answer(s, func(w io.Writer) {
-		var requests uint64
-		for _, n := range s.Requests {
-			requests += n
+	return a.answer(s, func(w io.Writer) { writeStatus(w, &s, o.Requests) })
+}
+
+// writeStatus shows s to people.
+func writeStatus(w io.Writer, s *control.Status, requests bool) {
+	var asked uint64
+	for _, n := range s.Requests {
+		asked += n
+	}
+	pairs := []string{
+		"daemon", fmt.Sprintf("%s, pid %d, up %s", s.Version, s.PID, time.Since(s.Started).Round(time.Second)),
+		"store", fmt.Sprintf("%s (%s content, format %d)", s.Store, s.Content, s.Format),
+		"disk", fmt.Sprintf("%s free of %s", size(s.Free), size(s.Total)),
+		"socket", s.Socket,
+		"agents", fmt.Sprintf("%d, of %d users", s.Agents, s.Users),
+		"mounts", fmt.Sprintf("%d; kernels hold %d nodes and %d open files", s.Mounts, s.Nodes, s.Handles),
+		"volumes", fmt.Sprint(s.Volumes),
+		"memory", fmt.Sprintf("%s heap, limit %s", size(s.HeapBytes), size(s.LimitBytes)),
+		"requests", fmt.Sprint(asked)}
+	var caches []string
+	for _, name := range slices.Sorted(maps.Keys(s.Caches)) {
+		c := s.Caches[name]
+		caches = append(caches, fmt.Sprintf("%s %s of %d", name, share(c.Hits, c.Hits+c.Misses), c.Hits+c.Misses))
+	}
+	pairs = append(pairs,
+		"cached", strings.Join(caches, ", "),
+		"denials", fmt.Sprintf("%d, and %d of what is hidden", s.Denials.Refused, s.Denials.Hidden),
+		"notices", fmt.Sprintf("%d changes were told to other mounts, 99%% within %s", s.NoticeWait.Count, seconds(s.NoticeWait.P99)),
+		"log", fmt.Sprintf("%s in %d files; %d updates wait for the database, the oldest for %s", size(uint64(s.Log.Bytes)),
+			s.Log.Files, s.Log.Pending, seconds(s.Log.OldestSeconds)),
+		"commits", fmt.Sprintf("%d, of %d updates and %s, 99%% within %s", s.Commits.Count, s.Commits.Updates, size(s.Commits.Bytes), seconds(s.Commits.Time.P99)))
+	if g := s.Segments; g != nil {
+		pairs = append(pairs, "segments", fmt.Sprintf("%d files; %s live, %s dead; %s on the disk",
+			g.Files, size(uint64(g.Live)), size(uint64(g.Dead)), size(s.Disk["segments"])))
+	}
+	facts(w, append(pairs, "kernel", s.Kernel)...)
+	for _, n := range s.Notes {
+		_, _ = fmt.Fprintln(w, "note:", n)
+	}
+	if requests {
+		_, _ = fmt.Fprintln(w)
+		writeRequests(w, s)
+	}
+}
+
+// writeRequests shows how long each kind of request took.
+func writeRequests(w io.Writer, s *control.Status) {
+	var rows [][]string
+	for _, op := range slices.Sorted(maps.Keys(s.Requests)) {
+		l, row := s.Latency[op], []string{op, fmt.Sprint(s.Requests[op]), "", "", ""}
+		if l.Count > 0 {
+			row = append(row[:2], seconds(l.Seconds/float64(l.Count)), seconds(l.P50), seconds(l.P99))
 		}
-		facts(w,
-			"daemon", fmt.Sprintf("%s, pid %d, up %s", s.Version, s.PID, time.Since(s.Started).Round(time.Second)),
-			"store", fmt.Sprintf("%s (%s content, format %d)", s.Store, s.Content, s.Format),
-			"disk", fmt.Sprintf("%s free of %s", size(s.Free), size(s.Total)),
-			"socket", s.Socket,
-			"agents", fmt.Sprintf("%d, of %d users", s.Agents, s.Users),
-			"mounts", fmt.Sprint(s.Mounts),
-			"volumes", fmt.Sprint(s.Volumes),
-			"memory", fmt.Sprintf("%s heap, limit %s", size(s.HeapBytes), size(s.LimitBytes)),
-			"requests", fmt.Sprint(requests),
-			"kernel", s.Kernel)
-		for _, n := range s.Notes {
-			_, _ = fmt.Fprintln(w, "note:", n)
-		}
-	})
+		rows = append(rows, row)
+	}
+	table(w, []string{"REQUEST", "COUNT", "MEAN", "HALF WITHIN", "99% WITHIN"}, rows)
+}
+
+// seconds shows a time for people.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Nanosecond).String()
+}
+
+// share shows part of all in percent.
+func share(part, all uint64) string {
+	if all == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(all))
 }
 
 func newSyncCommand(a *app) *cobra.Command {

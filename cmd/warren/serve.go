@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -28,6 +29,7 @@ type daemon struct {
 	hub      *fusefs.Hub
 	server   *server.Server
 	listener net.Listener
+	metrics  *http.Server // nil: nobody asked for any
 	log      *slog.Logger
 	started  time.Time
 	socket   string
@@ -82,7 +84,7 @@ func (d *daemon) facts() server.Daemon {
 		Version: versionText(), Started: d.started, Store: d.store.dir, Content: d.store.info.Content,
 		Format: d.store.info.Format, Socket: d.socket, Runtime: filepath.Dir(filepath.Dir(d.socket)),
 		UID: os.Geteuid(), Disk: d.store.disk, Check: d.store.check, Backup: d.store.backup, Notes: d.notes,
-		Volumes: func() int { return len(d.store.tree.Volumes()) },
+		Volumes: func() int { return len(d.store.tree.Volumes()) }, Figures: d.figures,
 	}
 }
 
@@ -125,6 +127,9 @@ func (d *daemon) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var errs []error
+	if d.metrics != nil {
+		errs = append(errs, d.metrics.Close())
+	}
 	if d.listener != nil {
 		api, stop := context.WithTimeout(ctx, 5*time.Second)
 		errs = append(errs, d.server.Shutdown(api))
@@ -247,14 +252,4 @@ func (m mounter) Mounted() []string {
 		dirs = append(dirs, got.Dir())
 	}
 	return dirs
-}
-
-func (m mounter) Requests() map[string]uint64 {
-	sum := map[string]uint64{}
-	for _, got := range m.hub.Mounts() {
-		for op, n := range got.Stats().Requests {
-			sum[op] += n
-		}
-	}
-	return sum
 }

@@ -56,7 +56,8 @@ type store struct {
 	kv   backend.Logged
 	tree *tree.Tree
 
-	content backend.Content // bound to kv
+	content backend.Content  // bound to kv
+	wb      *writeback.Store // in kv
 
 	plan    diskPlan
 	driver  *badger.Store
@@ -186,7 +187,7 @@ func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Log
 		if err != nil {
 			return nil, errors.Join(s.logFailed(err), kv.Close())
 		}
-		s.kv, s.pending = wb, pendingOf(wb)
+		s.kv, s.wb, s.pending = wb, wb, pendingOf(wb)
 		return badger.Content{}, nil
 	}
 	total := s.driver.Space().Total
@@ -204,7 +205,7 @@ func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, wb.Close(), c.Close())
 	}
-	s.kv, s.pending = bound, pendingOf(wb)
+	s.kv, s.wb, s.pending = bound, wb, pendingOf(wb)
 	return c, nil
 }
 

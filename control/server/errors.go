@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -45,6 +46,18 @@ var outcomes = map[backend.Kind]outcome{
 	backend.Unsupported:  {http.StatusNotImplemented, control.KindFailed},
 }
 
+// statuses is the table for errors that are in the API's words already; what is
+// not in it failed.
+var statuses = map[control.Kind]int{
+	control.KindInvalid:     http.StatusBadRequest,
+	control.KindDenied:      http.StatusForbidden,
+	control.KindNotFound:    http.StatusNotFound,
+	control.KindConflict:    http.StatusConflict,
+	control.KindInterrupted: http.StatusServiceUnavailable,
+	control.KindUnavailable: http.StatusServiceUnavailable,
+	control.KindQuota:       http.StatusInsufficientStorage,
+}
+
 // fail answers with an error. What nobody classified is logged: it is a fault
 // of the daemon or its disk, and the client sees no more than its text.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -53,7 +66,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	var e *control.Error
 	if errors.As(err, &e) {
-		writeError(w, http.StatusForbidden, e)
+		status, known := statuses[e.Kind]
+		if !known {
+			status = http.StatusInternalServerError
+			s.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
+		}
+		writeError(w, status, control.Errorf(cmp.Or(e.Kind, control.KindFailed), "%s", err))
 		return
 	}
 	o, known := outcomes[backend.KindOf(err)]

@@ -69,8 +69,6 @@ func (m *mounts) Mounted() []string {
 	return out
 }
 
-func (m *mounts) Requests() map[string]uint64 { return map[string]uint64{"LOOKUP": 3} }
-
 // fixture is a server on a socket, over a store in memory.
 type fixture struct {
 	t      *testing.T
@@ -111,6 +109,9 @@ func newFixtureOn(t *testing.T, s *mem.Store) *fixture {
 		Version: "test", Store: "/store", Socket: f.socket, Runtime: dir, UID: os.Geteuid(),
 		Disk: func() (uint64, uint64) { return 1, 2 }, Volumes: func() int { return len(tr.Volumes()) },
 		Notes: func() []string { return nil },
+		Figures: func(context.Context) control.Figures {
+			return control.Figures{Requests: map[string]uint64{"LOOKUP": 3}}
+		},
 		Check: func(ctx context.Context, report func(control.Problem)) error {
 			return tr.Check(ctx, tree.CheckOptions{Content: true}, func(p tree.Problem) { report(control.Problem{Text: p.Text}) })
 		}}})

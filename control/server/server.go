@@ -32,8 +32,6 @@ type Mounter interface {
 	Clear(dir string) error
 	// Mounted lists the mountpoints that are up.
 	Mounted() []string
-	// Requests counts FUSE requests of all mounts by opcode.
-	Requests() map[string]uint64
 }
 
 // Mounting is one mount to be made.
@@ -63,6 +61,7 @@ type Daemon struct {
 	Disk    func() (free, total uint64)
 	Volumes func() int
 	Notes   func() []string
+	Figures func(context.Context) control.Figures
 	Check   func(context.Context, func(control.Problem)) error
 	// Backup writes a backup of the store, with the index of an earlier one what
 	// changed since.

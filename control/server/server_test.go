@@ -1,9 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -139,5 +143,43 @@ func TestClientTellsWhatIsWrong(t *testing.T) {
 	c, err := f.client.Fsck(ctx)
 	if err != nil || !c.Clean || c.Problems == nil {
 		t.Errorf("fsck: %+v, %v", c, err)
+	}
+}
+
+// TestStatusIsTheAdministrators: how the whole store fares is for root and the
+// daemon's user. To others nothing is told, not even that it was counted.
+func TestStatusIsTheAdministrators(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	for uid, want := range map[uint32]int{uint32(os.Geteuid()): 200, 0: 200, 4321: 403, 65534: 403} {
+		for _, token := range []string{"", "Bearer of-a-soul"} {
+			r := httptest.NewRequestWithContext(withCred(t.Context(), &unix.Ucred{Uid: uid}), "GET", "/v1/status", nil)
+			r.Header.Set("Authorization", token)
+			w := httptest.NewRecorder()
+			f.server.http.Handler.ServeHTTP(w, r)
+			if told := strings.Contains(w.Body.String(), "requests"); w.Code != want || told != (want == 200) {
+				t.Errorf("uid %d, %q: %d %.100s", uid, token, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// TestControlErrorsGoByKind: an error that is in the API's own words is answered
+// with the status of its kind.
+func TestControlErrorsGoByKind(t *testing.T) {
+	s := New(Options{})
+	for kind, want := range map[control.Kind]int{
+		control.KindInvalid: 400, control.KindDenied: 403, control.KindNotFound: 404, control.KindConflict: 409,
+		control.KindFailed: 500, control.KindPartial: 500, control.KindUnavailable: 503, control.KindInterrupted: 503,
+		control.KindQuota: 507, "no such kind": 500, "": 500,
+	} {
+		for _, err := range []error{control.Errorf(kind, "text"), fmt.Errorf("wrapped: %w", control.Errorf(kind, "text"))} {
+			w := httptest.NewRecorder()
+			s.answer(func(http.ResponseWriter, *http.Request) error { return err })(w, httptest.NewRequest("GET", "/v1/x", nil))
+			var e control.Error
+			if jerr := json.Unmarshal(w.Body.Bytes(), &e); jerr != nil || w.Code != want || e.Kind != cmp.Or(kind, control.KindFailed) || !strings.HasSuffix(e.Text, "text") {
+				t.Errorf("%q: %d %s, want %d", kind, w.Code, w.Body, want)
+			}
+		}
 	}
 }

@@ -16,7 +16,12 @@ func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, control.Version{Version: s.Daemon.Version, API: 1, PID: os.Getpid()})
 }
 
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
+	return reply(w, s.Status(r.Context()))
+}
+
+// Status tells how the daemon fares. It waits for no mount and no disk sync.
+func (s *Server) Status(ctx context.Context) control.Status {
 	free, total := s.Daemon.Disk()
 	var kernel string
 	var u unix.Utsname
@@ -25,14 +30,14 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	}
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
-	return reply(w, control.Status{
+	return control.Status{
 		Version: s.Daemon.Version, PID: os.Getpid(), Started: s.Daemon.Started,
 		Store: s.Daemon.Store, Content: s.Daemon.Content, Format: s.Daemon.Format, Socket: s.Daemon.Socket,
 		Kernel: kernel, Agents: len(s.Registry.Agents()), Users: len(s.Registry.Users()),
 		Mounts: len(s.Mounts.Mounted()), Volumes: s.Daemon.Volumes(), Free: free, Total: total,
 		HeapBytes: heap[0].Value.Uint64(), LimitBytes: uint64(debug.SetMemoryLimit(-1)),
-		Requests: s.Mounts.Requests(), Notes: s.Daemon.Notes(),
-	})
+		Figures: s.Daemon.Figures(ctx), Notes: s.Daemon.Notes(),
+	}
 }
 
 func (s *Server) sync(w http.ResponseWriter, r *http.Request) error {

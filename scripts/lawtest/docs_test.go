@@ -15,7 +15,8 @@ import (
 )
 
 // answers are the types of package control that commands print with --json.
-var answers = []string{"Status", "User", "Agent", "Project", "Mount", "Policy", "NameException", "Explanation",
+var answers = []string{"Status", "Figures", "Latency", "Cache", "DenialCounts", "LogFigures", "CommitFigures", "SegmentFigures",
+	"User", "Agent", "Project", "Mount", "Policy", "NameException", "Explanation",
 	"PolicyRule", "Node", "Problem", "Check", "Error", "Transfer", "Skipped", "Backup", "Restored"}
 
 // TestScriptingDocNamesEveryField: docs/scripting.md has every field that a
