@@ -112,15 +112,8 @@ func (o *serveOptions) check() error {
 	if o.Transport != "own" && o.Transport != "gofuse" {
 		return usagef("--transport %q is not own or gofuse", o.Transport)
 	}
-	if o.Metrics != "" {
-		if err := d.serveMetrics(o.Metrics, o.MetricsToken); err != nil {
-			return err
-		}
-	} else if o.MetricsToken != "" {
-		return usagef("--metrics-token-file without --metrics")
-	}
-	if o.Profile == "" {
-		return nil
+	if err := checkMetrics(o.Metrics, o.MetricsToken); err != nil || o.Profile == "" {
+		return err
 	}
 	if addr, err := netip.ParseAddrPort(o.Profile); err != nil || !addr.Addr().IsLoopback() {
 		return usagef("--pprof %q is not a loopback address with a port", o.Profile)
@@ -131,8 +124,16 @@ func (o *serveOptions) check() error {
 // prepare sets up what mounts and developers see of d, before there is any
 // mount.
 func (o *serveOptions) prepare(d *daemon) error {
-	if err := d.hub.SetTransport(o.Transport, o.DebugFuse); err != nil || o.Profile == "" {
+	if err := d.hub.SetTransport(o.Transport, o.DebugFuse); err != nil {
 		return err
+	}
+	if o.Metrics != "" {
+		if err := d.serveMetrics(o.Metrics, o.MetricsToken); err != nil {
+			return err
+		}
+	}
+	if o.Profile == "" {
+		return nil
 	}
 	l, err := net.Listen("tcp", o.Profile)
 	if err != nil {

@@ -40,6 +40,22 @@ func (d *daemon) figures(ctx context.Context) control.Figures {
 	return f
 }
 
+// checkMetrics refuses what makes no sense, before anything is opened.
+func checkMetrics(address, tokenFile string) error {
+	if address == "" {
+		if tokenFile != "" {
+			return usagef("--metrics-token-file without --metrics")
+		}
+		return nil
+	}
+	if tokenFile != "" {
+		if _, err := readToken(tokenFile); err != nil {
+			return err
+		}
+	}
+	return metrics.CheckAddress(address)
+}
+
 // serveMetrics answers Prometheus on address until close. If tokenFile is set,
 // only who shows the token in it.
 func (d *daemon) serveMetrics(address, tokenFile string) error {

@@ -27,15 +27,23 @@ const (
 	maxScrapes = 4                // at once; more are answered 503
 )
 
-// Listen opens address, an IP address of loopback with a port; port 0 takes any.
-// Errors: control.KindInvalid for another address, those of the system.
-func Listen(address string) (net.Listener, error) {
+// CheckAddress refuses, as control.KindInvalid, what is not an IP address of
+// loopback with a port; port 0 takes any.
+func CheckAddress(address string) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || !a.Addr().IsLoopback() {
-		return nil, control.Errorf(control.KindInvalid,
+		return control.Errorf(control.KindInvalid,
 			"metrics are served on loopback alone, and %q is not a loopback address with a port, such as 127.0.0.1:9464", address)
 	}
-	l, err := net.Listen("tcp", a.String())
+	return nil
+}
+
+// Listen opens address. Errors: CheckAddress's, those of the system.
+func Listen(address string) (net.Listener, error) {
+	if err := CheckAddress(address); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
