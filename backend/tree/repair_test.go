@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -518,5 +519,61 @@ func TestRepairLeavesDamagedContent(t *testing.T) {
 	}
 	if p := w.problems(); len(p) != 1 || !strings.Contains(p[0], "extent") {
 		t.Errorf("%v", p)
+	}
+}
+
+// TestRepairOfRandomDamage: keys deleted and values replaced or cut at random,
+// many at once. What repair leaves is only what it says it leaves.
+func TestRepairOfRandomDamage(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	rounds := 300
+	if testing.Short() {
+		rounds = 60
+	}
+	for round := range rounds {
+		w := newWreck(t)
+		all := w.keys()
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(k string) bool { return k[0] == famMeta || k[0] == famVolume })
+		var hit []string
+		w.do(func(kv backend.Tx) error {
+			hit = hit[:0]
+			for range 1 + rng.IntN(8) {
+				k := names[rng.IntN(len(names))]
+				v := []byte(all[k])
+				var err error
+				switch what := rng.IntN(4); {
+				case what == 0:
+					err = kv.Delete([]byte(k))
+				case what == 1 && len(v) > 0:
+					err = kv.Set([]byte(k), v[:rng.IntN(len(v))])
+				case what == 2 && len(v) > 0:
+					v = bytes.Clone(v)
+					v[rng.IntN(len(v))] ^= 1 << rng.IntN(8)
+					err = kv.Set([]byte(k), v)
+				default:
+					err = kv.Set([]byte(k), []byte("garbage"))
+				}
+				if err != nil {
+					return err
+				}
+				hit = append(hit, fmt.Sprintf("%c %x", k[0], k[1:]))
+			}
+			return nil
+		})
+		var did []string
+		if err := Repair(t.Context(), w.s, mem.Content{}, CheckOptions{}, func(p Problem) { did = append(did, p.String()) }); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.problems() {
+			if !strings.Contains(p, "content ") || !strings.Contains(p, "extent [") {
+				t.Errorf("round %d: %s\nhit: %s\ndid: %s", round, p, strings.Join(hit, ", "), strings.Join(did, "\n"))
+			}
+		}
+		if t.Failed() {
+			return
+		}
+		w.files() // it opens, and everything can be listed
 	}
 }
