@@ -69,9 +69,9 @@ func hasRun(t *testing.T, dir string, acked int) {
 // not notice, and nothing that was acknowledged is lost.
 func TestMappingErrorsAnywhere(t *testing.T) {
 	defer badger.FailMappings(nil)
-	step := 1
+	step := 2
 	if testing.Short() {
-		step = 4
+		step = 6
 	}
 	for _, times := range []int64{1, 3} {
 		for from := int64(1); ; from += int64(step) {

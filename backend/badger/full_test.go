@@ -260,7 +260,7 @@ func TestDiskThatOthersFill(t *testing.T) {
 			default:
 				disk = smallDisk(t, "400m")
 			}
-			for range 2 {
+			for range 1 + scale(t)/2 {
 				fillBesideWriter(t, disk)
 			}
 		})

@@ -206,7 +206,7 @@ func fillAndEmpty(t *testing.T) {
 		if size(files) < 60<<20 {
 			t.Errorf("only %d MiB went into a disk of 300", size(files)>>20)
 		}
-		if w.free() < 1<<20 { // Badger has merged tables meanwhile, where there is more
+		if os.Getenv("STACK_CONTENT") == "segment" { // Badger merges tables meanwhile, and there is room again
 			w.says("full")
 		}
 		if round == 1 {
