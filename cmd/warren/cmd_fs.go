@@ -72,15 +72,15 @@ func runFSList(ctx context.Context, a *app, o *fsOptions, args []string) error {
 	return a.answer(ns, func(w io.Writer) {
 		if !o.Long {
 			for _, n := range ns {
-				_, _ = fmt.Fprintln(w, n.Name)
+				_, _ = fmt.Fprintln(w, shown(w, n.Name))
 			}
 			return
 		}
 		var rows [][]string
 		for _, n := range ns {
-			name := n.Name
+			name := shown(w, n.Name)
 			if n.Target != "" {
-				name += " -> " + n.Target
+				name += " -> " + shown(w, n.Target)
 			}
 			rows = append(rows, []string{n.Type, n.Mode, strconv.FormatUint(n.Size, 10), stamp(n.Mtime), name})
 		}
@@ -122,7 +122,7 @@ func runFSPut(ctx context.Context, a *app, o *fsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.done(n, "%s: %d bytes", n.Path, n.Size)
+	return a.done(n, "%s: %d bytes", shown(a.stdout, n.Path), n.Size)
 }
 
 // localError gives an error of the caller's own files its kind.
@@ -178,7 +178,7 @@ func runFSMove(ctx context.Context, a *app, o *fsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.done(n, "now %s", n.Path)
+	return a.done(n, "now %s", shown(a.stdout, n.Path))
 }
 
 func runFSStat(ctx context.Context, a *app, o *fsOptions, args []string) error {
@@ -196,8 +196,8 @@ func runFSStat(ctx context.Context, a *app, o *fsOptions, args []string) error {
 			if i > 0 {
 				_, _ = fmt.Fprintln(w)
 			}
-			facts(w, "path", n.Path, "type", n.Type, "mode", n.Mode, "owner", owner(n), "size", fmt.Sprint(n.Size),
-				"links", fmt.Sprint(n.Links), "inode", fmt.Sprint(n.Inode), "target", n.Target,
+			facts(w, "path", shown(w, n.Path), "type", n.Type, "mode", n.Mode, "owner", owner(n), "size", fmt.Sprint(n.Size),
+				"links", fmt.Sprint(n.Links), "inode", fmt.Sprint(n.Inode), "target", shown(w, n.Target),
 				"modified", stamp(n.Mtime), "changed", stamp(n.Ctime), "made", stamp(n.Btime),
 				"created by", n.CreatedBy, "modified by", n.ModifiedBy)
 		}

@@ -54,7 +54,7 @@ func runFsck(ctx context.Context, a *app, o *fsckOptions) error {
 			_, _ = fmt.Fprintf(w, "repaired: %s\n", problemText(p))
 		}
 		for _, p := range r.Problems {
-			_, _ = fmt.Fprintln(w, problemText(p))
+			_, _ = fmt.Fprintln(w, shownText(w, problemText(p)))
 		}
 		if r.Clean {
 			a.say("clean (%d ms)", r.Millis)

@@ -163,10 +163,10 @@ func (a *app) transferred(t control.Transfer, here *control.Transfer, did string
 	t.SkippedCount += here.SkippedCount - int64(len(here.Skipped))
 	for _, s := range t.Skipped {
 		if !a.json {
-			_, _ = fmt.Fprintf(a.stderr, "warren: left out: %s: %s\n", s.Path, s.Reason)
+			_, _ = fmt.Fprintf(a.stderr, "warren: left out: %s: %s\n", shown(a.stderr, s.Path), s.Reason)
 		}
 	}
-	if err := a.done(t, "%s %s: %d entries, %s in %d files", did, t.Path, t.Entries, size(uint64(t.Bytes)), t.Files); err != nil {
+	if err := a.done(t, "%s %s: %d entries, %s in %d files", did, shown(a.stdout, t.Path), t.Entries, size(uint64(t.Bytes)), t.Files); err != nil {
 		return err
 	}
 	if t.SkippedCount == 0 {

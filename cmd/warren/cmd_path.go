@@ -37,7 +37,7 @@ func runPath(a *app, files []string) error {
 	}
 	return a.answer(out, func(w io.Writer) {
 		for _, l := range out {
-			_, _ = fmt.Fprintln(w, l.Path)
+			_, _ = fmt.Fprintln(w, shown(w, l.Path))
 		}
 	})
 }

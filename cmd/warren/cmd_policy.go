@@ -78,7 +78,7 @@ func runPolicyExplain(ctx context.Context, a *app, o *policyOptions, path string
 		if e.Allow {
 			verdict = "allow"
 		}
-		_, _ = fmt.Fprintf(w, "%s: %s %s %s\n", verdict, e.Agent, e.Action, e.Path)
+		_, _ = fmt.Fprintf(w, "%s: %s %s %s\n", verdict, e.Agent, e.Action, shown(w, e.Path))
 		for _, r := range e.Rules {
 			_, _ = fmt.Fprintf(w, "  %s  %s:%d  %s\n", r.ID, r.File, r.Line, r.Reason)
 		}

@@ -107,7 +107,7 @@ func (a *app) report(err error) {
 		a.writeJSON(a.stderr, &control.Error{Text: err.Error(), Kind: kind})
 		return
 	}
-	_, _ = fmt.Fprintf(a.stderr, "warren: %v\n", err)
+	_, _ = fmt.Fprintf(a.stderr, "warren: %s\n", shownText(a.stderr, err.Error()))
 }
 
 // errWriter remembers the first failure of a writer, so that a full disk or a

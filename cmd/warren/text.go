@@ -3,9 +3,66 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
 )
+
+// onTerminal tells whether w is one.
+func onTerminal(w io.Writer) bool {
+	if e, ok := w.(*errWriter); ok {
+		w = e.w
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// shown gives the name or path of a file as it is written to w: to a terminal
+// with what is not printable escaped as in C, since names are made by agents and
+// terminals obey what they are sent; to anything else as it is.
+func shown(w io.Writer, name string) string {
+	if !onTerminal(w) {
+		return name
+	}
+	return escape(name, "")
+}
+
+// shownText is shown for a text that has names in it.
+func shownText(w io.Writer, text string) string {
+	if !onTerminal(w) {
+		return text
+	}
+	return escape(text, "\n\t\\")
+}
+
+// escape writes what is not printable in s, and backslashes, as C does: \n, \033.
+// The characters of keep stay.
+func escape(s, keep string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		at := strings.IndexByte("\a\b\t\n\v\f\r\\", s[0])
+		switch {
+		case n == 1 && strings.IndexByte(keep, s[0]) >= 0:
+			b.WriteByte(s[0])
+		case at >= 0:
+			b.WriteString([]string{`\a`, `\b`, `\t`, `\n`, `\v`, `\f`, `\r`, `\\`}[at])
+		case unicode.IsPrint(r) && (r != utf8.RuneError || n > 1):
+			b.WriteString(s[:n])
+		default:
+			for _, c := range []byte(s[:n]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
 
 // facts prints names and values in two columns; empty values are left out.
 func facts(w io.Writer, pairs ...string) {

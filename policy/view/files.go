@@ -90,35 +90,21 @@ func (v *View) put(path string, body io.Reader, mode uint32, keep bool) (Found, 
 
 // writable finds the regular file at path that may be written, by the name that
 // a walk through symlinks ends at, or the name that it is to get: Attr is zero
-// then.
+// then. A symlink that leads nowhere is followed too, as by open(2) with O_CREAT.
 func (v *View) writable(path string) (Found, error) {
-	f, err := v.Find(path, true)
+	f, err := v.find(path, &walk{v: v, create: true})
 	switch {
-	case err == nil && f.Attr.IsDir():
+	case isNotFound(err) && strings.HasSuffix(path, "/"):
 		return Found{}, pathError("write", path, backend.IsDir)
-	case err == nil && f.Attr.Type != backend.TypeRegular:
-		return Found{}, pathError("write", path, backend.Invalid)
-	case err == nil:
-		_, err = v.Open(nil, f.Attr.Node, OpenFlags{Write: true})
-		return f, pathError("write", path, err)
-	case !isNotFound(err):
-		return Found{}, err
-	case strings.HasSuffix(path, "/"):
+	case err != nil || f.Attr.Node == 0:
+		return f, err
+	case f.Attr.IsDir():
 		return Found{}, pathError("write", path, backend.IsDir)
-	}
-	cut := strings.LastIndexByte(path, '/')
-	if cut < 0 {
+	case f.Attr.Type != backend.TypeRegular:
 		return Found{}, pathError("write", path, backend.Invalid)
 	}
-	name := path[cut+1:]
-	if err := checkName(name); err != nil {
-		return Found{}, pathError("write", path, err)
-	}
-	dir, err := v.Find(path[:cut]+"/", true)
-	if err != nil {
-		return Found{}, err
-	}
-	return Found{Dir: dir.Attr.Node, Name: name, Path: join(dir.Path, name)}, nil
+	_, err = v.Open(nil, f.Attr.Node, OpenFlags{Write: true})
+	return f, pathError("write", path, err)
 }
 
 // replace writes a nameless file, like the one at f if there is one, and then

@@ -36,6 +36,11 @@ type walk struct {
 	steps []step // from the view's root to where the walk is
 	todo  []string
 	links int
+	stop  bool // at a symlink that is the last name
+	// create: the last name, wherever links lead, need not exist; it is then
+	// put into absent.
+	create bool
+	absent string
 }
 
 // The methods below are the API's, for views without an Observer: they answer
@@ -53,10 +58,13 @@ func (v *View) Resolve(path string) (backend.Attr, error) {
 // followed if follow is set or the path ends with a slash. It has Resolve's
 // errors.
 func (v *View) Find(path string, follow bool) (Found, error) {
-	w := walk{v: v}
+	return v.find(path, &walk{v: v, stop: !follow})
+}
+
+func (v *View) find(path string, w *walk) (Found, error) {
 	err := w.restart(path)
 	if err == nil {
-		err = w.run(follow)
+		err = w.run()
 	}
 	if err != nil {
 		return Found{}, pathError("resolve", path, err)
@@ -65,6 +73,9 @@ func (v *View) Find(path string, follow bool) (Found, error) {
 	for i, s := range w.steps[1:] {
 		f.Path = join(f.Path, s.name)
 		f.Dir = w.steps[i].attr.Node
+	}
+	if w.absent != "" {
+		return Found{Dir: f.Attr.Node, Name: w.absent, Path: join(f.Path, w.absent)}, nil
 	}
 	return f, nil
 }
@@ -145,7 +156,7 @@ func stepsOf(path string) []string {
 	return out
 }
 
-func (w *walk) run(follow bool) error {
+func (w *walk) run() error {
 	for len(w.todo) > 0 {
 		name := w.todo[0]
 		w.todo = w.todo[1:]
@@ -162,10 +173,14 @@ func (w *walk) run(follow bool) error {
 			continue
 		}
 		a, err := w.v.look(func(c *call) error { return c.lookup(w.here().attr.Node, name) })
+		if w.create && len(w.todo) == 0 && isNotFound(err) {
+			w.absent = name
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if a.Type == backend.TypeSymlink && (follow || len(w.todo) > 0) {
+		if a.Type == backend.TypeSymlink && (!w.stop || len(w.todo) > 0) {
 			err = w.follow(a.Node)
 		} else {
 			w.steps = append(w.steps, step{name, a})

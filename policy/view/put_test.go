@@ -128,3 +128,47 @@ func TestSlashAtTheEnd(t *testing.T) {
 		t.Errorf("the file: %v", err)
 	}
 }
+
+// TestPutThroughADanglingLink makes what the link leads to, as open(2) with
+// O_CREAT does, if the view may; the link stays.
+func TestPutThroughADanglingLink(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	const base = "/agents/web/workspace/"
+	w.mkdir(base + "d")
+	cases := map[string]struct {
+		target, made string // tree path of what is made; "" if kind
+		kind         backend.Kind
+	}{
+		"plain":    {"new1", base + "new1", 0},
+		"relative": {"d/../d/new2", base + "d/new2", 0},
+		"absolute": {"/warren" + base + "d/new3", base + "d/new3", 0},
+		"to link":  {"second", base + "d/new4", 0},
+		"second":   {"d/new4", base + "d/new4", 0}, // one of the two makes it
+		"no dir":   {"none/new", "", backend.NotFound},
+		"host":     {"/tmp/new", "", backend.NotFound},
+		"hidden":   {"/warren/agents/guest/workspace/new", "", backend.NotFound},
+		"denied":   {".env", "", backend.Denied},
+		"fixed":    {"../new", "", backend.Denied},
+		"loop":     {"loop", "", backend.Loop},
+		"a dir":    {"d", "", backend.IsDir},
+	}
+	nodes := map[string]backend.NodeID{}
+	for link, c := range cases {
+		nodes[link] = w.symlink(base+link, c.target)
+	}
+	for link, c := range cases {
+		f, err := v.Put(base+link, strings.NewReader("through "+link), 0)
+		if c.made == "" {
+			w.kind(err, c.kind, "put through "+link)
+		} else if w.ok(err, "put through "+link); f.Path != c.made {
+			t.Errorf("%s: made %s, want %s", link, f.Path, c.made)
+		} else if b, _, err := v.ReadFile(c.made, -1); err != nil || string(b) != "through "+link {
+			t.Errorf("%s: %s has %q, %v", link, c.made, b, err)
+		}
+		at, err := v.Find(base+link, false)
+		if err != nil || at.Attr.Node != nodes[link] || at.Attr.Type != backend.TypeSymlink {
+			t.Errorf("%s: the link is not what it was: %+v, %v", link, at, err)
+		}
+	}
+}
