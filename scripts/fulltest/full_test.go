@@ -308,3 +308,84 @@ func othersFill(t *testing.T) {
 	w.readable(files)
 	w.clean()
 }
+
+// TestOthersBesideAgents has agents write and delete while others take the disk
+// to the last block and give it back, again and again.
+func TestOthersBesideAgents(t *testing.T) {
+	w := newWorld(t, "400M")
+	stop := make(chan struct{})
+	var agents sync.WaitGroup
+	var mu sync.Mutex
+	var kept []string
+	refused := 0
+	for i := range 4 {
+		agents.Go(func() {
+			files, full := w.churn(filepath.Join(w.work, fmt.Sprint("agent", i)), stop)
+			mu.Lock()
+			defer mu.Unlock()
+			kept = append(kept, files...)
+			refused += full
+		})
+	}
+	time.Sleep(time.Second)
+	for range 6 {
+		giveBack := w.takeDisk()
+		time.Sleep(time.Second)
+		giveBack()
+		time.Sleep(2 * time.Second)
+	}
+	giveBack := w.takeDisk()
+	time.Sleep(time.Second)
+	close(stop)
+	agents.Wait()
+	if !w.s.Alive() {
+		t.Fatal("the daemon died:\n" + w.s.Log())
+	}
+	if err := w.s.Kill(w.work); err != nil {
+		t.Fatal(err)
+	}
+	w.readable(kept)
+	w.clean()
+	giveBack()
+	t.Logf("%d files kept, %d operations refused", len(kept), refused)
+	if len(kept) == 0 || refused == 0 {
+		t.Error("the disk was never full, or always")
+	}
+}
+
+// churn writes files in dir and deletes some until stop. It gives those that it
+// was told are there, and how often it was refused.
+func (w *world) churn(dir string, stop <-chan struct{}) (files []string, refused int) {
+	full := func(err error) bool {
+		if err != nil && !errors.Is(err, syscall.ENOSPC) {
+			w.Errorf("%v, want ENOSPC", err)
+		}
+		return err != nil
+	}
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return files, refused
+		default:
+		}
+		name := filepath.Join(dir, fmt.Sprint(i))
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			err = os.WriteFile(name, content(name), 0o644)
+		}
+		if full(err) {
+			refused++
+			if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+				full(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		files = append(files, name)
+		if len(files) > 20 {
+			if !full(os.Remove(files[0])) {
+				files = files[1:]
+			}
+		}
+	}
+}
