@@ -157,24 +157,34 @@ func (m *Mount) start(ctx context.Context) (server, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, mountError(dir, backend.Interrupted, err)
 	}
-	at, err := prepareMountpoint(dir, m.cfg.UID)
-	if err != nil {
-		return nil, err
+	helper := m.hub.helper()
+	fd, err := m.attach(!helper && !m.hub.tests.oldKernel)
+	if errors.Is(err, errBeneath) {
+		m.fs.log.Warn("the directory is bare for a moment while a dead mount is replaced; Linux 6.5 can do without", "err", err)
+		fd, err = m.attach(false)
 	}
-	defer unix.Close(at)
-	call := mountCall{dir: dir, at: fdPath(at), source: "warren:" + m.cfg.Agent, uid: m.cfg.UID, gid: m.cfg.GID,
-		allowOther: m.cfg.AllowOther, readOnly: m.cfg.Access == view.ReadOnly,
-		helper: m.hub.helper()}
-	fd, err := call.do()
 	if err != nil {
 		return nil, err
 	}
 	t, err := m.handshake(fd)
 	if err != nil {
-		_ = detach(dir, call.helper)
+		_ = detach(dir, helper)
 		return nil, err
 	}
 	return t, nil
+}
+
+// attach mounts, if inPlace in the place of a dead mount.
+func (m *Mount) attach(inPlace bool) (fd int, err error) {
+	cfg := &m.cfg
+	p, err := prepareMountpoint(cfg, inPlace, m.fs.log)
+	if err != nil {
+		return -1, err
+	}
+	defer p.close()
+	call := mountCall{dir: cfg.Dir, at: fdPath(p.bare), over: p.over, source: "warren:" + cfg.Agent, uid: cfg.UID, gid: cfg.GID,
+		allowOther: cfg.AllowOther, readOnly: cfg.Access == view.ReadOnly, helper: m.hub.helper()}
+	return call.do()
 }
 
 // handshake takes fd over.

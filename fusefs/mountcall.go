@@ -19,6 +19,7 @@ import (
 type mountCall struct {
 	dir        string
 	at         string // dir by its open descriptor, so that it is the one that was checked; "" is dir
+	over       int    // the root of the dead mount on at, which is to be replaced; or -1
 	source     string // first column of df
 	uid, gid   uint32 // whose mount it is
 	allowOther bool
@@ -36,6 +37,20 @@ func (c *mountCall) do() (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
+	if c.at != "" && c.over >= 0 {
+		err = c.replace(fd)
+	} else {
+		err = c.mount(fd)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// mount mounts fd by mount(2).
+func (c *mountCall) mount(fd int) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	if c.readOnly {
 		flags |= unix.MS_RDONLY
@@ -50,23 +65,18 @@ func (c *mountCall) do() (fd int, err error) {
 		at = c.dir
 	}
 	if err := unix.Mount(c.source, at, fsType, flags, opts); err != nil {
-		unix.Close(fd)
-		return -1, mountError(c.dir, kindOfErrno(err), errors.Join(mountHelp(err), err))
+		return mountError(c.dir, kindOfErrno(err), errors.Join(mountHelp(err), err))
 	}
-	if err := c.stayed(); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
-// stayed makes sure that what was mounted on is still called dir: else it is
-// unmounted, as nobody would find it.
-func (c *mountCall) stayed() error {
 	if c.at == "" {
 		return nil
 	}
-	now, err := os.Readlink(c.at)
+	return c.stayed(c.at)
+}
+
+// stayed makes sure that what was mounted on, which is open as at, is still
+// called dir: else it is unmounted, as nobody would find it.
+func (c *mountCall) stayed(at string) error {
+	now, err := os.Readlink(at)
 	if err == nil && now == c.dir {
 		return nil
 	}

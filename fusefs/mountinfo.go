@@ -98,6 +98,18 @@ func topMount(dir string) (mountEntry, bool) {
 	return mountEntry{}, false
 }
 
+// countMounts tells how many mounts are at dir, over each other.
+func countMounts(dir string) int {
+	table, _ := mountTable()
+	n := 0
+	for _, e := range table {
+		if e.dir == dir {
+			n++
+		}
+	}
+	return n
+}
+
 // stillMounted tells whether the connection minor is mounted at dir.
 func stillMounted(dir string, minor uint32) bool {
 	table, _ := mountTable()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,69 +83,103 @@ func bounded(fn func() error) error {
 	}
 }
 
-// prepareMountpoint opens dir (O_PATH) to be mounted on by uid's mount, and
-// checks that it can be. What is opened is what is checked, and then mounted on:
-// nobody can slip another directory in between. A mount of warren whose daemon is
-// gone is cleared away first.
+// mountpoint is a directory to be mounted on. What is opened (O_PATH) is what was
+// checked, and then mounted on: nobody can slip another directory in between.
+type mountpoint struct {
+	bare int // the directory
+	over int // the root of the dead mount on it, which is to be replaced; or -1
+}
+
+func (p mountpoint) close() {
+	unix.Close(p.bare)
+	if p.over >= 0 {
+		unix.Close(p.over)
+	}
+}
+
+// prepareMountpoint opens cfg.Dir and checks that it can be mounted on. A mount
+// of warren there whose daemon is gone is cleared away first; if inPlace, the
+// last is left to be replaced, or the error is errBeneath.
 //
 // A mount for another user than the daemon's own stands on a directory of that
 // user or of the daemon's: who may move directories around on the way must not
-// choose one of somebody else's.
-func prepareMountpoint(dir string, uid uint32) (fd int, err error) {
-	if err := ClearDead(dir); err != nil {
-		return -1, err
+// choose one of somebody else's. What is in the mountpoint of a mount that comes
+// back (Exact) was made while it was away: it is hidden, with a warning.
+func prepareMountpoint(cfg *Config, inPlace bool, log *slog.Logger) (p mountpoint, err error) {
+	if p, err = openAny(cfg.Dir, inPlace); err != nil {
+		return p, err
 	}
-	if e, ok := topMount(dir); ok {
-		return -1, mountError(dir, backend.Busy, errors.New("a "+e.fsType+" is mounted there; unmount it first"))
-	}
-	fd, owner, err := openMountpoint(dir)
-	if err != nil {
-		return -1, err
-	}
-	if own := uint32(os.Geteuid()); uid != own && owner != uid && owner != own {
-		err = mountError(dir, backend.Denied, fmt.Errorf(
-			"it belongs to uid %d, and the mount would be for uid %d; choose a directory of theirs", owner, uid))
-	} else {
-		err = bounded(func() error { return isEmpty(dir, fd) })
+	if err = p.check(cfg); cfg.Exact && backend.KindOf(err) == backend.NotEmpty {
+		log.Warn("files were made in the directory while it was not mounted; the mount hides them", "dir", cfg.Dir)
+		err = nil
 	}
 	if err != nil {
-		unix.Close(fd)
-		return -1, err
+		p.close()
 	}
-	return fd, nil
+	return p, err
 }
 
-// openMountpoint walks to dir through directories only, and tells whose it is.
-func openMountpoint(dir string) (fd int, owner uint32, err error) {
+// openAny opens dir beneath what is dead there.
+func openAny(dir string, inPlace bool) (p mountpoint, err error) {
+	p.over = -1
+	dead := false
+	if inPlace {
+		dead, err = clearToLast(dir)
+	} else {
+		err = ClearDead(dir)
+	}
+	if err != nil {
+		return p, err
+	}
+	if dead {
+		p.over, p.bare, err = openDead(dir)
+		return p, err
+	}
+	if e, ok := topMount(dir); ok {
+		return p, mountError(dir, backend.Busy, errors.New("a "+e.fsType+" is mounted there; unmount it first"))
+	}
+	p.bare, err = openMountpoint(dir)
+	return p, err
+}
+
+// check makes sure of the owner, and that nothing would be hidden.
+func (p mountpoint) check(cfg *Config) error {
+	return bounded(func() error {
+		var st unix.Stat_t
+		if err := unix.Fstat(p.bare, &st); err != nil {
+			return mountError(cfg.Dir, kindOfErrno(err), err)
+		}
+		if own := uint32(os.Geteuid()); cfg.UID != own && st.Uid != cfg.UID && st.Uid != own {
+			return mountError(cfg.Dir, backend.Denied, fmt.Errorf(
+				"it belongs to uid %d, and the mount would be for uid %d; choose a directory of theirs", st.Uid, cfg.UID))
+		}
+		return isEmpty(cfg.Dir, p.bare)
+	})
+}
+
+// openMountpoint walks to dir through directories only.
+func openMountpoint(dir string) (fd int, err error) {
 	type opened struct {
 		fd  int
-		st  unix.Stat_t
 		err error
 	}
 	done := make(chan opened, 1)
 	go func() {
 		var o opened
 		o.fd, o.err = walkTo(dir)
-		if o.err == nil {
-			o.err = unix.Fstat(o.fd, &o.st)
-		}
 		done <- o
 	}()
-	var o opened
 	select {
-	case o = <-done:
+	case o := <-done:
+		return o.fd, o.err
 	case <-time.After(probeTime):
 		go func() {
 			if late := <-done; late.fd >= 0 {
 				unix.Close(late.fd)
 			}
 		}()
-		return -1, 0, mountError(dir, backend.Unavailable, syscall.ETIMEDOUT)
+		return -1, mountError(dir, backend.Unavailable, syscall.ETIMEDOUT)
 	}
-	if o.err != nil && o.fd >= 0 {
-		unix.Close(o.fd)
-	}
-	return o.fd, o.st.Uid, o.err
 }
 
 // walkTo opens dir (O_PATH), one name after the other, and follows no link.
@@ -213,15 +248,25 @@ func isEmpty(dir string, fd int) error {
 func ClearDead(dir string) error {
 	for range 16 { // they may lie over each other
 		e, ok := topMount(dir)
-		if !ok || e.fsType != fsType {
-			return nil
-		}
-		if err := bounded(func() error { return e.probe() }); err != unix.ENOTCONN {
+		if !ok || !e.dead() {
 			return nil // alive: somebody else's
 		}
-		if err := detach(dir, os.Geteuid() != 0); err != nil {
-			return mountError(dir, kindOfErrno(err), errors.Join(errors.New("a dead mount is in the way and cannot be cleared"), err))
+		if err := clearTop(dir); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// dead tells whether e is a mount of warren that no daemon serves.
+func (e mountEntry) dead() bool {
+	return e.fsType == fsType && bounded(e.probe) == unix.ENOTCONN
+}
+
+// clearTop detaches the uppermost mount at dir, which is dead.
+func clearTop(dir string) error {
+	if err := detach(dir, os.Geteuid() != 0); err != nil {
+		return mountError(dir, kindOfErrno(err), errors.Join(errors.New("a dead mount is in the way and cannot be cleared"), err))
 	}
 	return nil
 }

@@ -2,12 +2,11 @@ package fusefs
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -23,12 +22,13 @@ func TestMountpointIsTheOneChecked(t *testing.T) {
 	dir, victim := filepath.Join(s.dir, "own", "x"), filepath.Join(s.dir, "victim", "x")
 	must(t, os.MkdirAll(dir, 0o755))
 	must(t, os.MkdirAll(victim, 0o755))
-	fd, err := prepareMountpoint(dir, 0)
+	cfg := &Config{Dir: dir}
+	p, err := prepareMountpoint(cfg, true, slog.New(slog.DiscardHandler))
 	must(t, err)
-	defer unix.Close(fd)
+	defer p.close()
 	must(t, os.Rename(filepath.Dir(dir), filepath.Join(s.dir, "moved")))
 	must(t, os.Symlink(filepath.Dir(victim), filepath.Dir(dir)))
-	call := mountCall{dir: dir, at: fdPath(fd), source: "warren:x"}
+	call := mountCall{dir: dir, at: fdPath(p.bare), over: p.over, source: "warren:x"}
 	got, err := call.do()
 	if backend.KindOf(err) != backend.Stale {
 		t.Errorf("mounted as %d, %v", got, err)
@@ -40,7 +40,7 @@ func TestMountpointIsTheOneChecked(t *testing.T) {
 			t.Errorf("mounted at %s", e.dir)
 		}
 	}
-	if _, err := prepareMountpoint(dir, 0); backend.KindOf(err) != backend.Denied {
+	if _, err := prepareMountpoint(cfg, true, slog.New(slog.DiscardHandler)); backend.KindOf(err) != backend.Denied {
 		t.Errorf("through a link: %v", err)
 	}
 }
