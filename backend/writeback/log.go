@@ -59,9 +59,13 @@ func (s *Store) appendLog(p *op) error {
 // writeRecord is appendLog to the current file.
 func (s *Store) writeRecord(p *op) error {
 	s.mu.Lock()
-	durable := s.durable()
+	durable, syncs := s.durable(), s.redo.syncs
 	s.mu.Unlock()
 	cur := s.redo.cur
+	if end := cur.tail + int64(len(p.rec)); end > cur.zeroed && syncs >= cur.zeroSyncs+8 {
+		cur.zeroSyncs = syncs
+		cur.zeroAhead(end)
+	}
 	seal(p.rec, cur.seed, p.lsn, durable)
 	err := writeAt(cur.f, p.rec, cur.tail)
 	if err == nil {
