@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -41,6 +42,63 @@ func TestPathInsideTheRoot(t *testing.T) {
 	}
 	if path, err := w.open("web").Path(f); err != nil || path != "/agents/web/workspace/app/secret-name" {
 		t.Errorf("to a view of everything it is %q, %v", path, err)
+	}
+}
+
+// TestLinkCountInsideTheRoot: names outside a view's root are not counted.
+func TestLinkCountInsideTheRoot(t *testing.T) {
+	w := newWorld(t)
+	sub, out := w.mkdir("/agents/web/workspace/app/src"), w.mkdir("/agents/web/workspace/out")
+	f := w.write("/agents/web/workspace/app/src/f", "x")
+	v := w.openWith(view.Options{Agent: "web", Root: "/agents/web/workspace/app/src"})
+	want := func(step string, inside, all uint32) {
+		t.Helper()
+		_, err := w.gaia.Setattr(nil, f, backend.SetAttr{})
+		w.ok(err, step)
+		a, err := v.Getattr(nil, f)
+		w.ok(err, step)
+		b, err := w.open("web").Getattr(nil, f)
+		w.ok(err, step)
+		if l, err := v.Lookup(nil, sub, "f"); err != nil || l.Nlink != inside {
+			t.Errorf("%s: looked up, %d names, %v", step, l.Nlink, err)
+		}
+		if a.Nlink != inside || b.Nlink != all {
+			t.Errorf("%s: %d names in the view and %d in all, want %d and %d", step, a.Nlink, b.Nlink, inside, all)
+		}
+	}
+	link := func(dir backend.NodeID, name string) {
+		t.Helper()
+		_, err := w.gaia.Link(nil, f, dir, name)
+		w.ok(err, "link "+name)
+	}
+	want("one name", 1, 1)
+	link(out, "a")
+	want("one outside", 1, 2)
+	link(sub, "b")
+	want("two inside", 2, 3)
+	for i := range 998 {
+		link(out, fmt.Sprint("more", i))
+	}
+	want("too many to count", 1, 1001)
+	w.ok(w.gaia.Unlink(nil, out, "a"), "unlink")
+	want("just few enough", 2, 1000)
+}
+
+// TestRootPathFollowsRenames of the view's root.
+func TestRootPathFollowsRenames(t *testing.T) {
+	w := newWorld(t)
+	w.mkdir("/agents/web/workspace/app/src")
+	v := w.openWith(view.Options{Agent: "web", Root: "/agents/web/workspace/app/src"})
+	if got := v.RootPath(); got != "/agents/web/workspace/app/src" {
+		t.Errorf("root %q", got)
+	}
+	ws := w.node("/agents/web/workspace")
+	w.ok(w.gaia.Rename(nil, ws, "app", ws, "old", 0), "rename")
+	if got := v.RootPath(); got != "/agents/web/workspace/old/src" {
+		t.Errorf("root after a rename %q", got)
+	}
+	if got := w.open("web").RootPath(); got != "/" {
+		t.Errorf("root of all %q", got)
 	}
 }
 

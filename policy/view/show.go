@@ -2,15 +2,21 @@ package view
 
 import (
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/policy"
 )
 
-const writeBits = 0o222
+const (
+	writeBits = 0o222
+	// maxCounted bounds the names that are looked at to tell a link count.
+	maxCounted = 1000
+)
 
 // show puts pl's attributes into c.attr as the view shows them: the owner as
 // the mount's user, no w bits where the view may not write, no set-id bits of
-// others, and of a directory above volumes nothing that tells of what is hidden
-// in it.
+// others, of a file's names only those below the view's root counted, and of a
+// directory above volumes nothing that tells of what is hidden in it. The
+// volume's lock is held.
 func (c *call) show(pl *place) {
 	a := &c.attr
 	*a = pl.attr
@@ -30,7 +36,36 @@ func (c *call) show(pl *place) {
 	if c.armed(pl) && !c.made(pl) {
 		a.Mode &^= setIDBits
 	}
+	if a.Nlink > 1 {
+		a.Nlink = c.namesInside(pl)
+	}
 	c.shownOwner(a)
+}
+
+// namesInside counts pl's names that stand below the view's root: each costs a
+// walk up the tree. Of more than maxCounted names, in the view or not, it tells
+// 1, as it does where it cannot tell. In homes nothing else has to be left out:
+// a file with a name in a hidden part is hidden.
+func (c *call) namesInside(pl *place) uint32 {
+	root := c.v.root
+	if root.Ino() == backend.RootIno || root.Volume() != pl.attr.Node.Volume() {
+		return pl.attr.Nlink
+	}
+	if pl.attr.Nlink > maxCounted {
+		return 1
+	}
+	n := uint32(0)
+	err := c.tx.EachLink(pl.ino(), tree.Link{}, func(l tree.Link) error {
+		in, err := c.tx.Within(l.Parent, root.Ino())
+		if in && err == nil {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		return 1
+	}
+	return max(n, 1)
 }
 
 // seesAll tells whether the view sees everything that stands in a directory of

@@ -59,8 +59,27 @@ func (v *View) Access() Access {
 	return None
 }
 
-// RootPath is the tree path of the view's root, "/" for all of it.
-func (v *View) RootPath() string { return v.rootPath }
+// RootPath is the tree path of the view's root as it is now, "/" for all of it;
+// as it was when the view was opened where the view sees nothing there any more.
+func (v *View) RootPath() string {
+	path := v.rootPath
+	if path == "/" {
+		return path
+	}
+	c := v.begin("path", nil)
+	defer c.end()
+	_ = c.in(v.root, func(c *call) error {
+		var pl place
+		if err := c.seen(v.root.Ino(), &pl); err != nil || pl.blank {
+			return err
+		}
+		if now, err := c.shownPath(v.root.Ino(), ""); err == nil {
+			path = now
+		}
+		return nil
+	})
+	return path
+}
 
 // UID is the mount's user; backend.OwnerID for an API session.
 func (v *View) UID() uint32 { return v.o.UID }
