@@ -49,12 +49,20 @@ func (c *Client) Mounts(ctx context.Context) ([]Mount, error) {
 	return ms, c.call(ctx, http.MethodGet, "/v1/mounts", nil, nil, &ms)
 }
 
+// Unmounted is the answer to an unmount. Note, if any, tells what keeps what
+// was mounted alive elsewhere, though it is out of the tree.
+type Unmounted struct {
+	Note string `json:"note,omitempty"`
+}
+
 // Unmount unmounts what is at dir and forgets it. KindConflict: a process uses
 // it, and force was not asked for; with force the processes get errors.
-func (c *Client) Unmount(ctx context.Context, dir string, force bool) error {
+func (c *Client) Unmount(ctx context.Context, dir string, force bool) (Unmounted, error) {
 	q := query("dir", dir)
 	if force {
 		q.Set("force", "true")
 	}
-	return c.call(ctx, http.MethodDelete, "/v1/mounts", q, nil, nil)
+	var out Unmounted
+	err := c.call(ctx, http.MethodDelete, "/v1/mounts", q, nil, &out)
+	return out, err
 }

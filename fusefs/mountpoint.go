@@ -60,9 +60,12 @@ func (h *Hub) resolveMountpoint(dir string) (string, error) {
 func (h *Hub) notInside(dir string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for at := range h.mounts {
+	for at, m := range h.mounts {
 		if strings.HasPrefix(dir, strings.TrimSuffix(at, "/")+"/") {
 			return mountError(dir, backend.Invalid, errors.New("it is inside a mount of this daemon; choose a directory elsewhere"))
+		}
+		if dir == at && !stillMounted(at, m.minor) {
+			return mountError(dir, backend.Busy, errors.New("what was mounted there is still in use elsewhere, by a bind mount or open files; end that first"))
 		}
 		if dir == at {
 			return mountError(dir, backend.Busy, errors.New("warren is mounted there already; unmount it first"))

@@ -104,8 +104,12 @@ func (m *Mount) disown(open []nodeID) {
 	}()
 }
 
+// ErrElsewhere is in the error of an Unmount that took the mount out of the
+// tree, when a bind mount or open files elsewhere keep it alive.
+var ErrElsewhere = errors.New("it is out of the tree, but a bind mount, another mount namespace or open files keep it alive")
+
 // Unmount takes the mount away and returns when it is gone. While files in it
-// are in use it fails with Busy, unless force: then it is out of the tree and
+// are in use it fails with Busy (and ErrElsewhere), unless force: then it is out of the tree and
 // out of Hub.Mounts within a few seconds, and whoever uses it gets ENOTCONN.
 func (m *Mount) Unmount(ctx context.Context, force bool) error {
 	dir := m.cfg.Dir
@@ -123,8 +127,7 @@ func (m *Mount) Unmount(ctx context.Context, force bool) error {
 	if wait(ctx, probeTime, m.done) {
 		return nil
 	}
-	return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
-		Err: errors.New("it is out of the tree, but its files are still in use; stop what uses them, or use force")}
+	return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy, Err: ErrElsewhere}
 }
 
 // unmountByForce tries without for a moment.

@@ -3,9 +3,11 @@ package fusefs
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -301,6 +303,41 @@ func TestDetachedBySomebody(t *testing.T) {
 			t.Error("the new mount is gone")
 		}
 	})
+}
+
+// TestUnmountOfWhatIsBoundElsewhere takes it out of the tree and says so. What
+// is mounted there next waits for the bind mount's end.
+func TestUnmountOfWhatIsBoundElsewhere(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	if s.hub.helper() {
+		t.Skip("only root can bind")
+	}
+	m := s.mounted("x", Config{})
+	bind := filepath.Join(s.dir, "y")
+	must(t, os.Mkdir(bind, 0o755))
+	must(t, unix.Mount(m.Dir(), bind, "", unix.MS_BIND, ""))
+	bound := true
+	defer func() {
+		if bound {
+			_ = detach(bind, false)
+		}
+	}()
+	err := m.Unmount(context.Background(), false)
+	if !errors.Is(err, ErrElsewhere) || backend.KindOf(err) != backend.Busy {
+		t.Errorf("unmount: %v", err)
+	}
+	if stillMounted(m.Dir(), m.minor) {
+		t.Error("it is in the tree")
+	}
+	if _, err := s.hub.Mount(context.Background(), m.Config()); err == nil || !strings.Contains(err.Error(), "in use elsewhere") {
+		t.Errorf("mounted anew: %v", err)
+	}
+	must(t, unix.Unmount(bind, 0))
+	bound = false
+	if !wait(context.Background(), 5*time.Second, m.Done()) || !m.Taken() {
+		t.Error("not gone with the bind mount")
+	}
 }
 
 // TestGate: a shut gate lets nothing through to the file system, which is nil

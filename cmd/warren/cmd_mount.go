@@ -100,12 +100,18 @@ func runUmount(ctx context.Context, a *app, o *umountOptions, dir string) error 
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
 		abs = filepath.Join(parent, filepath.Base(abs))
 	}
-	if err := a.client().Unmount(ctx, abs, o.Force); err != nil {
+	got, err := a.client().Unmount(ctx, abs, o.Force)
+	if err != nil {
 		return err
+	}
+	said := abs + " unmounted"
+	if got.Note != "" {
+		said += "; note: " + got.Note
 	}
 	return a.done(struct {
 		Unmounted string `json:"unmounted"`
-	}{abs}, "%s unmounted", abs)
+		Note      string `json:"note,omitempty"`
+	}{abs, got.Note}, "%s", said)
 }
 
 func newMountsCommand(a *app) *cobra.Command {

@@ -241,7 +241,11 @@ func (m mounter) Unmount(ctx context.Context, dir string, force bool) error {
 	if got == nil {
 		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.NotFound}
 	}
-	return got.Unmount(ctx, force)
+	err := got.Unmount(ctx, force)
+	if errors.Is(err, fusefs.ErrElsewhere) {
+		return errors.Join(server.ErrElsewhere, err)
+	}
+	return err
 }
 
 func (m mounter) Clear(dir string) error { return fusefs.ClearDead(dir) }

@@ -28,6 +28,8 @@ type mounts struct {
 	up   map[string]Mounting
 	busy map[string]bool
 	fail error // of the next Mount
+
+	elsewhere bool // unmounting takes them out of the tree only
 }
 
 func (m *mounts) Mount(_ context.Context, s Mounting) (string, error) {
@@ -53,6 +55,9 @@ func (m *mounts) Unmount(_ context.Context, dir string, force bool) error {
 		return backend.Busy
 	}
 	delete(m.up, dir)
+	if m.elsewhere {
+		return ErrElsewhere
+	}
 	return nil
 }
 

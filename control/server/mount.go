@@ -177,6 +177,12 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	if errors.Is(err, backend.NotFound) {
 		err = nil // recorded, but not up
 	}
+	var out control.Unmounted
+	if errors.Is(err, ErrElsewhere) {
+		out.Note = ErrElsewhere.Error()
+		s.Log.Warn("what was unmounted is still in use elsewhere", "dir", dir)
+		err = nil
+	}
 	if errors.Is(err, backend.Busy) {
 		return failf(backend.Busy, "%s is in use; end the processes in it (`fuser -m %s` lists them), or say --force", dir, dir)
 	}
@@ -190,7 +196,7 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	delete(s.failed, mounts[i].ID)
 	s.mu.Unlock()
 	s.Log.Info("unmounted", "agent", mounts[i].Agent, "dir", dir)
-	return ok(w)
+	return reply(w, out)
 }
 
 // Restore mounts the recorded mounts again; what a daemon that died left at

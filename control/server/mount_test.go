@@ -51,11 +51,18 @@ func TestMountsAreForTheCallerAndRecorded(t *testing.T) {
 		t.Errorf("after a restart: %+v, %v", ms, err)
 	}
 	g.mounts.busy["/m"] = true
-	if err := g.client.Unmount(ctx, "/m", false); control.KindOf(err) != control.KindConflict {
+	if _, err := g.client.Unmount(ctx, "/m", false); control.KindOf(err) != control.KindConflict {
 		t.Errorf("a busy mount: %v", err)
 	}
-	if err := g.client.Unmount(ctx, "/m", true); err != nil {
+	if _, err := g.client.Unmount(ctx, "/m", true); err != nil {
 		t.Error(err)
+	}
+	g.mounts.elsewhere = true // as a bind mount keeps /n
+	if got, err := g.client.Unmount(ctx, "/n", false); err != nil || got.Note != ErrElsewhere.Error() {
+		t.Errorf("a mount that is in use elsewhere: %+v, %v", got, err)
+	}
+	if ms, err := g.client.Mounts(ctx); err != nil || len(ms) != 0 {
+		t.Errorf("after its unmount: %+v, %v", ms, err)
 	}
 	if err := g.client.RemoveAgent(ctx, "a"); err != nil {
 		t.Error(err)

@@ -19,13 +19,18 @@ import (
 	"github.com/warrenfs/warren/workspace"
 )
 
+// ErrElsewhere is what Mounter.Unmount fails with when the mount is out of the
+// tree, but something elsewhere, such as a bind mount, keeps it alive.
+var ErrElsewhere = errors.New("a bind mount, another mount namespace or open files keep it alive")
+
 // Mounter mounts views. The daemon hands it in; fusefs does the work.
 type Mounter interface {
 	// Mount mounts a view at an empty directory, clears what a dead daemon left
 	// there, and gives the directory free of symlinks. NotFound, NotDir,
 	// NotEmpty or Busy tell what is wrong with it.
 	Mount(ctx context.Context, m Mounting) (dir string, err error)
-	// Unmount takes a mount away. Busy: it is in use and force is not set.
+	// Unmount takes a mount away. Busy: it is in use and force is not set;
+	// ErrElsewhere too: it is out of the tree all the same.
 	// NotFound: there is none of ours.
 	Unmount(ctx context.Context, dir string, force bool) error
 	// Clear takes away what a daemon that died left mounted at dir, if it did.
