@@ -14,6 +14,9 @@ func TestSmallRun(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounts filesystems: needs root")
 	}
+	if testing.Short() {
+		t.Skip("the long suite runs it")
+	}
 	out := filepath.Join(t.TempDir(), "results.json")
 	o := options{work: t.TempDir(), rows: ".", targets: "^(warren|floor)", scale: 0.002, rounds: 1, json: out}
 	if err := run(t.Context(), o); err != nil {
