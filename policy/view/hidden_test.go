@@ -27,10 +27,17 @@ func TestHiddenCostsWhatAbsentDoes(t *testing.T) {
 			second(v.Getattr(nil, w.node(dir)))
 		}
 	}
+	// cost counts decisions, remembered or not. Two resources may share a slot of
+	// the memory and push each other out, so how many were not remembered may
+	// differ; but it is never none.
 	cost := func(do func() error) uint64 {
-		before := w.space.Engine().Evaluations()
+		e := w.space.Engine()
+		fresh, known := e.Evaluations(), e.Remembered()
 		w.kind(do(), backend.NotFound, "what is hidden or absent")
-		return w.space.Engine().Evaluations() - before
+		if fresh == e.Evaluations() {
+			t.Error("what is hidden or absent is remembered")
+		}
+		return e.Evaluations() - fresh + e.Remembered() - known
 	}
 	check := func(step string) {
 		t.Helper()
@@ -39,9 +46,6 @@ func TestHiddenCostsWhatAbsentDoes(t *testing.T) {
 			at := w.node(dir)
 			for range 2 {
 				want := cost(func() error { return second(v.Lookup(nil, at, "no-such")) })
-				if want == 0 {
-					t.Errorf("%s: an absent name in %s is remembered", step, dir)
-				}
 				for _, name := range names {
 					if got := cost(func() error { return second(v.Lookup(nil, at, name)) }); got != want {
 						t.Errorf("%s: %s in %s costs %d decisions, an absent name %d", step, name, dir, got, want)
@@ -52,7 +56,7 @@ func TestHiddenCostsWhatAbsentDoes(t *testing.T) {
 		for range 2 {
 			want := cost(func() error { return second(v.Getattr(nil, backend.Node(3, 7))) })
 			for _, n := range volumes {
-				if got := cost(func() error { return second(v.Getattr(nil, n)) }); got != want || want == 0 {
+				if got := cost(func() error { return second(v.Getattr(nil, n)) }); got != want {
 					t.Errorf("%s: the number of a hidden node costs %d decisions, one of nothing %d", step, got, want)
 				}
 			}
