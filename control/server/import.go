@@ -61,12 +61,12 @@ func (s *Server) treeImport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	start := time.Now()
-	_ = http.NewResponseController(w).EnableFullDuplex() // a refusal need not wait for the rest
 	i := &importer{s: s, v: v, ctx: r.Context(), owner: owner, force: r.URL.Query().Get("force") == "true",
 		in: archive.NewReader(r.Body, archive.Limits{}), links: map[string]backend.NodeID{}, buf: make([]byte, chunk)}
 	if err := i.find(p); err != nil {
 		return err
 	}
+	_ = http.NewResponseController(w).EnableFullDuplex() // a refusal need not wait for the rest
 	err = i.run()
 	i.report.Millis = time.Since(start).Milliseconds()
 	if err != nil {
@@ -74,6 +74,11 @@ func (s *Server) treeImport(w http.ResponseWriter, r *http.Request) error {
 		_ = http.NewResponseController(w).Flush()
 		_, _ = io.Copy(io.Discard, r.Body) // ends when the client has read the answer
 		return nil
+	}
+	// A tar stream ends before its body does. In full duplex the server leaves
+	// the rest to us, and cannot use the connection again without.
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return err
 	}
 	return reply(w, i.report)
 }
