@@ -29,8 +29,9 @@ func (c *call) made(pl *place) bool {
 	return err == nil && p.CreatedBy == c.v.o.Agent
 }
 
-// disarm takes the set-id bits and capabilities from a file that another agent
-// made and whose content is about to change. The change is decided on.
+// disarm prepares for a change of a file's content or owner, which is decided on:
+// capabilities go whoever makes it, as on any Linux filesystem; the set-id bits
+// if another agent made the file.
 func (c *call) disarm(pl *place) error {
 	if pl.attr.Type != backend.TypeRegular {
 		return nil
@@ -40,13 +41,13 @@ func (c *call) disarm(pl *place) error {
 	if err != nil && !errors.Is(err, backend.NoData) {
 		return err
 	}
-	if !capable && !c.armed(pl) || c.made(pl) {
-		return nil
-	}
 	if capable {
 		if err := c.tx.RemoveXattr(pl.ino(), capability); err != nil {
 			return err
 		}
+	}
+	if !c.armed(pl) || c.made(pl) {
+		return nil
 	}
 	mode := pl.attr.Mode &^ setIDBits
 	pl.attr, err = c.tx.Setattr(pl.ino(), backend.SetAttr{Mode: &mode})
@@ -63,7 +64,7 @@ func (c *call) restrain(pl *place, s *backend.SetAttr) error {
 		mode := *s.Mode &^ setIDBits
 		s.Mode = &mode
 	}
-	if s.Size != nil {
+	if s.Size != nil || s.UID != nil || s.GID != nil {
 		return c.disarm(pl)
 	}
 	return nil

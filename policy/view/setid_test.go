@@ -152,10 +152,38 @@ func TestContentOfOthersDisarms(t *testing.T) {
 		} else if name != "put" {
 			w.shows(w.web, f, 0o755, false)
 		}
-		// The maker's own changes take nothing but what Linux takes.
+		// The maker's own changes take nothing but what Linux takes: capabilities.
 		f = w.arm(name + "2")
 		_, err := w.web.Write(nil, f, []byte("mine"), 0)
 		w.ok(err, "write")
-		w.shows(w.web, f, 0o6755, true)
+		w.shows(w.web, f, 0o6755, false)
 	}
+}
+
+// TestCapabilitiesGoWithAnyChange: the maker's own write, append, truncation and
+// chown take a file's capabilities away, and so does another agent's chown.
+func TestCapabilitiesGoWithAnyChange(t *testing.T) {
+	w := newWorld(t)
+	web := w.open("web")
+	a, _, err := web.Create(nil, w.node("/agents/web/workspace"), "cap", 0o755, true, view.OpenFlags{Write: true})
+	w.ok(err, "create")
+	uid, size := uint32(4711), uint64(1)
+	for what, change := range map[string]func() error{
+		"write":    func() error { return second(web.Write(nil, a.Node, []byte("x"), 0)) },
+		"truncate": func() error { return second(web.Setattr(nil, a.Node, backend.SetAttr{Size: &size})) },
+		"chown":    func() error { return second(web.Setattr(nil, a.Node, backend.SetAttr{UID: &uid})) },
+		"gaia's chown": func() error {
+			return second(w.gaia.Setattr(nil, a.Node, backend.SetAttr{UID: &uid}))
+		},
+	} {
+		w.ok(web.SetXattr(nil, a.Node, "security.capability", []byte("caps"), false, false), "set capabilities")
+		w.ok(change(), what)
+		_, err := web.GetXattr(nil, a.Node, "security.capability")
+		w.kind(err, backend.NoData, "capabilities after "+what)
+	}
+	w.ok(web.SetXattr(nil, a.Node, "security.capability", []byte("caps"), false, false), "set capabilities")
+	mode := uint32(0o700)
+	w.ok(second(web.Setattr(nil, a.Node, backend.SetAttr{Mode: &mode})), "chmod")
+	_, err = web.GetXattr(nil, a.Node, "security.capability")
+	w.ok(err, "capabilities after chmod")
 }
