@@ -1,7 +1,6 @@
 package crashtest
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +18,6 @@ type tools struct {
 	dir  string // in the mount
 	acks string // elsewhere
 	cmds []*exec.Cmd
-	out  bytes.Buffer
 }
 
 // startTools makes a database in each journal mode and a repository.
@@ -38,7 +36,7 @@ git -C repo commit -q --allow-empty -m start
 
 // run starts the work, which goes on until the mount fails.
 func (x *tools) run(t *testing.T) {
-	x.cmds, x.out = nil, bytes.Buffer{}
+	x.cmds = nil
 	for _, text := range []string{`
 i=$(sqlite3 delete.db 'select coalesce(max(i), 0) from t')
 while i=$((i + 1)); sqlite3 -cmd '.timeout 5000' delete.db "insert into t values ($i)"; do echo $i >"$ACKS/delete.tmp"; mv "$ACKS/delete.tmp" "$ACKS/delete"; done`, `
@@ -48,7 +46,6 @@ cd repo; rm -f .git/*.lock .git/refs/heads/*.lock; git reset -q --hard
 i=0; while i=$((i + 1)); echo $RANDOM >f$((i % 7)) && git add -A && git commit -q --allow-empty -m $i; do git rev-parse HEAD >"$ACKS/git.tmp" && mv "$ACKS/git.tmp" "$ACKS/git"; done`} {
 		cmd := exec.Command("bash", "-c", text)
 		cmd.Dir, cmd.Env = x.dir, append(os.Environ(), "ACKS="+x.acks)
-		cmd.Stdout, cmd.Stderr = &x.out, &x.out
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
