@@ -333,8 +333,8 @@ func (i *importer) fill(p *planned) error {
 		if err := i.ctx.Err(); err != nil {
 			return err
 		}
-		n, rerr := fillBuffer(i.in, i.buf)
-		err := archive.Holes(i.buf[:n], int64(size), func(b []byte, off int64) error { return i.write(p.Node, b, uint64(off)) })
+		n, rerr := view.ReadFull(i.in, i.buf)
+		err := archive.Holes(i.buf[:n], int64(size), func(b []byte, off int64) error { return i.v.WriteFull(p.Node, b, uint64(off)) })
 		if err != nil {
 			return err
 		}
@@ -357,29 +357,4 @@ func (i *importer) fill(p *planned) error {
 	}
 	i.report.Bytes += int64(size)
 	return err
-}
-
-// fillBuffer reads until buf is full or an error, which io.EOF is only at the
-// true end.
-func fillBuffer(r io.Reader, buf []byte) (int, error) {
-	n := 0
-	for n < len(buf) {
-		got, err := r.Read(buf[n:])
-		n += got
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-func (i *importer) write(n backend.NodeID, b []byte, off uint64) error {
-	for len(b) > 0 {
-		res, err := i.v.Write(nil, n, b, off)
-		if err != nil {
-			return err
-		}
-		b, off = b[res.N:], off+uint64(res.N)
-	}
-	return nil
 }

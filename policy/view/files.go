@@ -206,14 +206,11 @@ func (v *View) rewrite(old *backend.Attr, body io.Reader, size int, mode uint32)
 func (v *View) writeAll(node backend.NodeID, body io.Reader, size int) error {
 	buf := make([]byte, size)
 	for off := uint64(0); ; {
-		n, rerr := fill(body, buf)
-		for p := buf[:n]; len(p) > 0; {
-			w, err := v.Write(nil, node, p, off)
-			if err != nil {
-				return err
-			}
-			p, off = p[w.N:], off+uint64(w.N)
+		n, rerr := ReadFull(body, buf)
+		if err := v.WriteFull(node, buf[:n], off); err != nil {
+			return err
 		}
+		off += uint64(n)
 		if errors.Is(rerr, io.EOF) {
 			return nil
 		}
@@ -223,9 +220,22 @@ func (v *View) writeAll(node backend.NodeID, body io.Reader, size int) error {
 	}
 }
 
-// fill reads until buf is full. io.EOF, with what was read, is the true end: a
+// WriteFull is Write that does not come back short: it writes all of b at off, or
+// gives the error that kept it from the rest.
+func (v *View) WriteFull(node backend.NodeID, b []byte, off uint64) error {
+	for len(b) > 0 {
+		w, err := v.Write(nil, node, b, off)
+		if err != nil {
+			return err
+		}
+		b, off = b[w.N:], off+uint64(w.N)
+	}
+	return nil
+}
+
+// ReadFull reads until buf is full. io.EOF, with what was read, is the true end: a
 // body that was cut short has another error, which io.ReadFull would blur.
-func fill(r io.Reader, buf []byte) (int, error) {
+func ReadFull(r io.Reader, buf []byte) (int, error) {
 	n := 0
 	for n < len(buf) {
 		got, err := r.Read(buf[n:])

@@ -35,22 +35,6 @@ func crashes(usual int) int {
 	return usual
 }
 
-func start(t *testing.T, o stack.Options) *stack.Stack {
-	t.Helper()
-	s, err := stack.NewWith(o)
-	if s != nil {
-		t.Cleanup(func() {
-			if err := s.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func seed(t *testing.T) *rand.Rand {
 	n := uint64(time.Now().UnixNano())
 	t.Log("seed", n)
@@ -93,7 +77,7 @@ func gone(err error) bool {
 }
 
 func TestKillOfASingleWriter(t *testing.T) {
-	s, r := start(t, stack.Options{}), seed(t)
+	s, r := stack.ForTest(t, stack.Options{}), seed(t)
 	root := filepath.Join(s.Soul, workspace, "alone")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
@@ -113,7 +97,7 @@ func TestKillOfASingleWriter(t *testing.T) {
 }
 
 func TestKillOfManyWritersSQLiteAndGit(t *testing.T) {
-	s, r := start(t, stack.Options{}), seed(t)
+	s, r := stack.ForTest(t, stack.Options{}), seed(t)
 	soul, gaia := filepath.Join(s.Soul, workspace), filepath.Join(s.Gaia, workspace)
 	var ws []*writer
 	for _, root := range []string{filepath.Join(soul, "one"), filepath.Join(gaia, "two"), filepath.Join(soul, "three")} {

@@ -145,7 +145,7 @@ func churn(dir string, stop <-chan struct{}) {
 
 func TestPowerCut(t *testing.T) {
 	d, r := newDisk(t), seed(t)
-	s := start(t, stack.Options{Store: filepath.Join(d.dir, "store")})
+	s := stack.ForTest(t, stack.Options{Store: filepath.Join(d.dir, "store")})
 	soul := filepath.Join(s.Soul, workspace)
 	var ws []*writer
 	for _, name := range []string{"one", "two", "churn"} {

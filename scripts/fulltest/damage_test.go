@@ -103,17 +103,7 @@ func damagedStore(t *testing.T) (s *stack.Stack, store string) {
 	}
 	t.Setenv("STACK_CONTENT", "segment")
 	store = filepath.Join(t.TempDir(), "store")
-	s, err := stack.NewWith(stack.Options{Store: store})
-	if s != nil {
-		t.Cleanup(func() {
-			if err := s.Stop(); err != nil {
-				t.Errorf("taking the daemon down: %v", err)
-			}
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = stack.ForTest(t, stack.Options{Store: store})
 	work := filepath.Join(s.Soul, "agents/web_designer/workspace")
 	write := func(from, to int) {
 		for i := from; i < to; i++ {

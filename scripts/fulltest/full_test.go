@@ -43,17 +43,7 @@ func newWorld(t *testing.T, size string) *world {
 	}
 	w.run("mount", "-o", "loop", image, w.disk)
 	t.Cleanup(func() { w.run("umount", w.disk) })
-	s, err := stack.NewWith(stack.Options{Store: filepath.Join(w.disk, "store")})
-	if s != nil {
-		t.Cleanup(func() {
-			if err := s.Stop(); err != nil {
-				t.Errorf("taking the daemon down: %v", err)
-			}
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := stack.ForTest(t, stack.Options{Store: filepath.Join(w.disk, "store")})
 	w.s, w.work = s, filepath.Join(s.Soul, "agents/web_designer/workspace")
 	return w
 }

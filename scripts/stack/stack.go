@@ -38,6 +38,23 @@ type Options struct {
 	Serve []string // more arguments of warren serve
 }
 
+// ForTest is NewWith for one test, which it is stopped with.
+func ForTest(t *testing.T, o Options) *Stack {
+	t.Helper()
+	s, err := NewWith(o)
+	if s != nil {
+		t.Cleanup(func() {
+			if err := s.Stop(); err != nil {
+				t.Errorf("taking the daemon down: %v", err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // NewWith is New with options.
 func NewWith(o Options) (*Stack, error) {
 	dir, err := os.MkdirTemp("", "stack")

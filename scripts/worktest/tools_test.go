@@ -87,18 +87,7 @@ func TestSQLite(t *testing.T) { do(t, sqlite()) }
 // driver that is not the default.
 func TestSQLiteOverBadgerContent(t *testing.T) {
 	t.Setenv("STACK_CONTENT", "badger")
-	s, err := stack.New()
-	if s != nil {
-		t.Cleanup(func() {
-			if err := s.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	on(t, s, sqlite())
+	on(t, stack.ForTest(t, stack.Options{}), sqlite())
 }
 
 func sqlite() workload {
