@@ -122,7 +122,7 @@ func (tx *Txn) CreateOrphan(mode uint32, linkable bool) (backend.Attr, error) {
 		return backend.Attr{}, err
 	}
 	tx.v.cachePut(n)
-	tx.v.orphans[n.ino] = struct{}{} // its maker holds it, until Dropped
+	tx.v.orphans[n.ino] = true
 	return n.rec.attr(tx.node(n.ino)), nil
 }
 
@@ -284,7 +284,7 @@ func (tx *Txn) unlinked(n *inode) {
 		return
 	}
 	if tx.t.held(tx.node(n.ino)) {
-		tx.v.orphans[n.ino] = struct{}{}
+		tx.v.orphans[n.ino] = false
 	} else {
 		tx.t.todo.add(tx.node(n.ino))
 	}

@@ -122,8 +122,9 @@ func (r *reclaimer) step(n backend.NodeID, at *sweepPos) (more bool, err error) 
 			return err
 		}
 		switch {
+		case i.rec.nlink == 0 && tx.v.orphans[i.ino]: // its maker holds it, until Dropped
 		case i.rec.nlink == 0 && r.t.held(n):
-			tx.v.orphans[i.ino] = struct{}{} // until Dropped
+			tx.v.orphans[i.ino] = false // until Dropped
 		case i.rec.nlink == 0:
 			more, err = tx.reap(i)
 		case len(i.rec.extents.barriers) > 0:
@@ -168,6 +169,9 @@ func (t *Tree) Dropped(node backend.NodeID) {
 	}
 	v.mu.Lock()
 	_, orphan := v.orphans[node.Ino()]
+	if orphan {
+		v.orphans[node.Ino()] = false
+	}
 	v.mu.Unlock()
 	if orphan {
 		t.todo.add(node)

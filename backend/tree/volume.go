@@ -24,13 +24,14 @@ type volume struct {
 	hand   int
 	loaded int    // since settle last ran
 	dirGen uint64 // bumped when a directory moves
-	// orphans that a mount held when they lost their last name
-	orphans map[backend.Ino]struct{}
+	// orphans that a mount held when they lost their last name, and, true,
+	// those without a name from the start that their maker holds
+	orphans map[backend.Ino]bool
 }
 
 func newVolume(t *Tree, rec volrec) *volume {
 	v := &volume{t: t, id: rec.ID, info: rec.VolumeInfo, inodes: map[backend.Ino]*inode{},
-		orphans: map[backend.Ino]struct{}{}}
+		orphans: map[backend.Ino]bool{}}
 	v.removed.Store(rec.removed)
 	return v
 }
