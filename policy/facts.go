@@ -59,6 +59,9 @@ type Agent struct {
 	Parent   string // "" or the agent above it
 	Access   AccessMode
 	OnlyUser string // an orchestrator limited to this user's agents
+	// Since is when the agent was added: what is older and bears its key is of
+	// a removed agent that had the key before. Zero: no other had it.
+	Since time.Time
 }
 
 // NameException lets a name of the deny-list be used under one directory.

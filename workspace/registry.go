@@ -137,7 +137,7 @@ func (r *Registry) facts() policy.Facts {
 		}
 		access, _ := policy.ParseAccess(a.Access) // checked when it was set
 		f.Agents[key] = policy.Agent{Key: key, Role: a.Role, User: a.User, Parent: a.Parent,
-			Access: access, OnlyUser: a.OnlyUser}
+			Access: access, OnlyUser: a.OnlyUser, Since: a.Created}
 	}
 	for slug, p := range r.projects {
 		f.Projects[slug] = maps.Clone(p.Members)

@@ -202,7 +202,13 @@ func TestRemovalTakesEverythingAndFreesTheKey(t *testing.T) {
 	if got := w.names(t, "a", "/agents/a/workspace"); len(got) != 0 {
 		t.Errorf("a new agent's workspace has %v", got)
 	}
-	mustOpen(t, w.store.Reopen()).check(t)
+	again := mustOpen(t, w.store.Reopen())
+	again.check(t)
+	for _, w := range []*world{w, again} { // what is older is not the new one's
+		if since := w.space.Engine().Facts().Agents["a"].Since; !since.Equal(second.Created) || !since.After(first.Created) {
+			t.Errorf("a new agent's own is from %v on; it was added at %v", since, second.Created)
+		}
+	}
 }
 
 func TestConcurrentCreates(t *testing.T) {

@@ -36,17 +36,22 @@ func (c *call) shownPath(ino backend.Ino, name string) (string, error) {
 // stranger is what an agent is called that the view may not know of.
 const stranger = "unknown"
 
-// shownAgent is the key of an agent that changed what is at pl, as the view may
-// know it; "" for the administrator. Who sees what is there is known to all who
+// shownAgent is the key of an agent that changed what is at pl at that time, as
+// the view may know it; "" for the administrator. Who sees what is there is known to all who
 // do: co-members of a project, the orchestrator to its souls. Views that see all
-// agents see the names of those that are gone.
-func (c *call) shownAgent(key string, pl *place) string {
-	if key == "" || key == c.v.o.Agent ||
-		c.may(policy.See, &place{res: policy.Resource{Zone: policy.ZoneRoot, Owner: "agents"}}) ||
-		c.may(policy.See, &place{res: volumeResource(Label{Kind: KindHome, Owner: key})}) {
+// agents see the names of those that are gone, whether or not another agent has
+// the key now.
+func (c *call) shownAgent(key string, at backend.Time, pl *place) string {
+	if key == "" || c.may(policy.See, &place{res: policy.Resource{Zone: policy.ZoneRoot, Owner: "agents"}}) {
 		return key
 	}
-	if other, ok := c.v.s.engine.Principal(key, policy.ReadWrite); ok && c.v.s.engine.DecideListed(other, policy.See, pl.res).Allow {
+	other, ok := c.v.s.engine.Principal(key, policy.ReadWrite)
+	switch {
+	case !ok || before(at, other.Agent()):
+		return stranger
+	case key == c.v.o.Agent,
+		c.may(policy.See, &place{res: volumeResource(Label{Kind: KindHome, Owner: key})}),
+		c.v.s.engine.DecideListed(other, policy.See, pl.res).Allow:
 		return key
 	}
 	return stranger

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
 )
 
 // A regular file's set-id bits and capabilities are its maker's: the agent that
@@ -23,10 +24,20 @@ func (c *call) armed(pl *place) bool {
 	return pl.attr.Mode&setIDBits != 0 && pl.attr.Type == backend.TypeRegular
 }
 
-// made tells whether the view's agent created pl.
+// made tells whether the view's agent created pl, and not one that had its key
+// before.
 func (c *call) made(pl *place) bool {
 	p, err := c.tx.Provenance(pl.ino())
-	return err == nil && p.CreatedBy == c.v.o.Agent
+	if err != nil || p.CreatedBy != c.v.o.Agent {
+		return false
+	}
+	return c.p == nil || !before(p.CreatedAt, c.p.Agent())
+}
+
+// before tells whether at is before a was added: who did something then under
+// a's key was another agent, now removed.
+func before(at backend.Time, a policy.Agent) bool {
+	return !a.Since.IsZero() && int64(at) < a.Since.UnixNano()
 }
 
 // disarm prepares for a change of a file's content or owner, which is decided on:

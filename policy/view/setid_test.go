@@ -3,6 +3,7 @@ package view_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
@@ -186,4 +187,32 @@ func TestCapabilitiesGoWithAnyChange(t *testing.T) {
 	w.ok(second(web.Setattr(nil, a.Node, backend.SetAttr{Mode: &mode})), "chmod")
 	_, err = web.GetXattr(nil, a.Node, "security.capability")
 	w.ok(err, "capabilities after chmod")
+}
+
+// TestReusedKeyIsAnotherAgent: an agent that has the key of a removed one gets
+// nothing of the bits and the authorship of its files.
+func TestReusedKeyIsAnotherAgent(t *testing.T) {
+	w := newArmory(t)
+	f := w.arm("f")
+	next := w.facts.Agents["web"]
+	next.Since = time.Now()
+	w.facts.Agents["web"] = next
+	w.publish()
+
+	for _, what := range []string{"created_by", "modified_by"} {
+		if b, err := w.guest.GetXattr(nil, f, "user.warren."+what); err != nil || string(b) != "unknown" {
+			t.Errorf("guest is told %s %q, %v", what, b, err)
+		}
+	}
+	w.shows(w.web, f, 0o755, false)
+	w.chmod(w.web, f, 0o4755, 0o755)
+	w.kind(w.web.SetXattr(nil, f, "security.capability", []byte("caps"), false, false), backend.NotPermitted, "set capabilities")
+	if b, err := w.gaia.GetXattr(nil, f, "user.warren.created_by"); err != nil || string(b) != "web" {
+		t.Errorf("gaia, who sees all agents, is told %q, %v", b, err)
+	}
+	// What the new one makes is its own.
+	g := w.arm("g")
+	if b, err := w.guest.GetXattr(nil, g, "user.warren.created_by"); err != nil || string(b) != "web" {
+		t.Errorf("guest is told %q, %v", b, err)
+	}
 }

@@ -69,9 +69,9 @@ func (c *call) provenance(pl *place, what string) ([]byte, error) {
 	}
 	switch what {
 	case "created_by":
-		return []byte(c.shownAgent(p.CreatedBy, pl)), nil
+		return []byte(c.shownAgent(p.CreatedBy, p.CreatedAt, pl)), nil
 	case "modified_by":
-		return []byte(c.shownAgent(p.ModifiedBy, pl)), nil
+		return []byte(c.shownAgent(p.ModifiedBy, p.ModifiedAt, pl)), nil
 	case "created_at":
 		return []byte(p.CreatedAt.Time().Format(time.RFC3339Nano)), nil
 	case "modified_at":
