@@ -106,10 +106,26 @@ func TestKillOfManyWritersSQLiteAndGit(t *testing.T) {
 		}
 		ws = append(ws, newWriter(root, r.Uint64()))
 	}
+	big := filepath.Join(soul, "churn")
+	if err := os.Mkdir(big, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	tools := startTools(t, s, soul)
-	for range crashes(8) {
+	went, rounds := &turnover{}, crashes(8)
+	for range rounds {
+		unwatch := went.watch(filepath.Join(s.Dir, "store"))
 		tools.run(t)
-		work(t, ws, time.Duration(200+r.IntN(1000))*time.Millisecond, func() error { return s.Signal(syscall.SIGKILL) })
+		stop, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			churn(big, stop)
+			close(ended)
+		}()
+		work(t, ws, time.Duration(200+r.IntN(1000))*time.Millisecond, func() error {
+			unwatch()
+			return s.Signal(syscall.SIGKILL)
+		})
+		close(stop)
+		<-ended
 		tools.ended(t)
 		if err := s.Restart(soul, gaia); err != nil {
 			t.Fatal(err)
@@ -123,4 +139,5 @@ func TestKillOfManyWritersSQLiteAndGit(t *testing.T) {
 			return
 		}
 	}
+	went.happened(t, rounds)
 }

@@ -118,10 +118,11 @@ func copySparse(from, to string) error {
 	}
 }
 
-// churn writes and removes large files, so that memtables rotate, log files go
-// and segments are reclaimed, until the mount fails or stop is closed.
+// churn writes and removes large files and attributes, so that memtables rotate,
+// log files go and segments are reclaimed, until the mount fails or stop is closed.
 func churn(dir string, stop <-chan struct{}) {
 	block := make([]byte, 1<<20)
+	value := make([]byte, 60<<10)
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
@@ -138,6 +139,13 @@ func churn(dir string, stop <-chan struct{}) {
 				break
 			}
 		}
+		for n := range 8 { // these are in the log and in the database, whole
+			value[i%len(value)]++
+			name := fmt.Sprint("user.churn", (8*i+n)%120) // one key more than once in a commit counts once
+			if err := unix.Fsetxattr(int(f.Fd()), name, value, 0); err != nil {
+				break
+			}
+		}
 		f.Close()
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -145,7 +153,8 @@ func churn(dir string, stop <-chan struct{}) {
 
 func TestPowerCut(t *testing.T) {
 	d, r := newDisk(t), seed(t)
-	s := stack.ForTest(t, stack.Options{Store: filepath.Join(d.dir, "store")})
+	store := filepath.Join(d.dir, "store")
+	s := stack.ForTest(t, stack.Options{Store: store})
 	soul := filepath.Join(s.Soul, workspace)
 	var ws []*writer
 	for _, name := range []string{"one", "two", "churn"} {
@@ -157,13 +166,16 @@ func TestPowerCut(t *testing.T) {
 		}
 	}
 	s.Warren(t, "sync")
-	for range crashes(6) {
+	went, rounds := &turnover{}, crashes(6)
+	for range rounds {
+		unwatch := went.watch(store)
 		stop, ended := make(chan struct{}), make(chan struct{})
 		go func() {
 			churn(filepath.Join(soul, "churn"), stop)
 			close(ended)
 		}()
 		work(t, ws, time.Duration(200+r.IntN(2500))*time.Millisecond, func() error {
+			unwatch()
 			if err := s.Pause(); err != nil {
 				return err
 			}
@@ -182,4 +194,5 @@ func TestPowerCut(t *testing.T) {
 			return
 		}
 	}
+	went.happened(t, rounds)
 }
