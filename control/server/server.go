@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -133,72 +132,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// route is one method of one path.
-type route struct {
-	method, path string
-	do           func(http.ResponseWriter, *http.Request) error
-}
-
-// routes is the whole API.
-func (s *Server) routes() []route {
-	return []route{
-		{"GET", "/v1/version", s.version},
-		{"GET", "/v1/status", s.status},
-		{"POST", "/v1/sync", s.sync},
-		{"POST", "/v1/fsck", s.fsck},
-		{"POST", "/v1/backup", s.backup},
-		{"GET", "/v1/users", s.listUsers},
-		{"POST", "/v1/users", s.addUser},
-		{"GET", "/v1/users/{id}", s.showUser},
-		{"DELETE", "/v1/users/{id}", s.removeUser},
-		{"GET", "/v1/agents", s.listAgents},
-		{"POST", "/v1/agents", s.addAgent},
-		{"GET", "/v1/agents/{key}", s.showAgent},
-		{"PATCH", "/v1/agents/{key}", s.setAgent},
-		{"DELETE", "/v1/agents/{key}", s.removeAgent},
-		{"GET", "/v1/projects", s.listProjects},
-		{"POST", "/v1/projects", s.createProject},
-		{"GET", "/v1/projects/{slug}", s.showProject},
-		{"PUT", "/v1/projects/{slug}/members", s.setMember},
-		{"GET", "/v1/mounts", s.listMounts},
-		{"POST", "/v1/mounts", s.mount},
-		{"DELETE", "/v1/mounts", s.unmount},
-		{"POST", "/v1/runs", s.startRun},
-		{"DELETE", "/v1/runs/{id}", s.endRun},
-		{"GET", "/v1/fs/stat", s.fsStat},
-		{"GET", "/v1/fs/list", s.fsList},
-		{"GET", "/v1/fs/content", s.fsRead},
-		{"PUT", "/v1/fs/content", s.fsWrite},
-		{"POST", "/v1/fs/mkdir", s.fsMkdir},
-		{"POST", "/v1/fs/move", s.fsMove},
-		{"DELETE", "/v1/fs/node", s.fsRemove},
-		{"POST", "/v1/import", s.treeImport},
-		{"GET", "/v1/export", s.treeExport},
-		{"GET", "/v1/policy", s.showPolicy},
-		{"PUT", "/v1/policy/exceptions", s.allowName},
-		{"DELETE", "/v1/policy/exceptions", s.disallowName},
-		{"GET", "/v1/policy/explain", s.explain},
-	}
-}
-
-// handler puts routes, errors and the check of who asks together.
+// handler is what the admin socket answers with: routes, behind the check of who
+// asks.
 func (s *Server) handler() http.Handler {
-	mux := http.NewServeMux()
-	allow := map[string][]string{}
-	for _, r := range s.routes() {
-		allow[r.path] = append(allow[r.path], r.method)
-		mux.HandleFunc(r.method+" "+r.path, s.answer(r.do))
-	}
-	for path, methods := range allow {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", strings.Join(methods, ", "))
-			writeError(w, http.StatusMethodNotAllowed, control.Errorf(control.KindInvalid,
-				"%s: method %s is not one of %s", r.URL.Path, r.Method, strings.Join(methods, ", ")))
-		})
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, control.Errorf(control.KindNotFound, "no such resource: %s", r.URL.Path))
-	})
+	mux := s.router(s.routes(), asker{}.of)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.admit(r); err != nil {
 			s.fail(w, r, err)

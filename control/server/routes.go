@@ -1,0 +1,138 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/warrenfs/warren/control"
+)
+
+// route is one verb of the API: one method of one path, and how far each role
+// may use it.
+type route struct {
+	method, path string
+	do           func(http.ResponseWriter, *http.Request) error
+	may          rights
+}
+
+// name is how a route is called in tests and in docs/api.md.
+func (r route) name() string { return r.method + " " + r.path }
+
+// reach is how far a role may use a verb.
+type reach uint8
+
+const (
+	// unset is what a route has that was given no rights: it answers nobody.
+	unset reach = iota
+	// never: for this role the route does not exist. It is answered as a path
+	// that is none.
+	never
+	// anyone: it is about no agent, and tells nothing of one.
+	anyone
+	// itself: as the agent of the token and no other. An agent that the request
+	// names (agent in the query or in the body, {key} in the path) must be that
+	// one, or else there is "no such agent"; one left out is filled in.
+	itself
+	// below: as itself, or as an agent below that one.
+	below
+	// sees: about itself, or an agent that it sees: those below it; for an
+	// orchestrator all whose homes are in its view.
+	sees
+	// narrowed: the handler looks at askerOf(r) and narrows what it does and
+	// tells to what the asker may know. The router checks nothing but the role.
+	narrowed
+)
+
+// rights are the row of a verb. The administrator may use every verb, whatever
+// an agent may.
+type rights struct{ orchestrator, soul, shared reach }
+
+// admin is the row of verbs that are the administrator's.
+var admin = rights{never, never, never}
+
+// all gives the three roles of agents the same.
+func all(r reach) rights { return rights{r, r, r} }
+
+// routes is the whole API: verb × role. To add a verb, add a line here and one in
+// docs/api.md. Give it `admin`, unless agents are to have it: then say how far,
+// and let TestCells know a request that must work and one that must not. A handler
+// names the agent it works for by the request's "agent" or {key}, as before: the
+// router has checked it. Where that is not what an agent is for in the request
+// (a grantee, a member), say narrowed and ask askerOf. peer(r) is nobody for
+// what comes by agent.sock.
+func (s *Server) routes() []route {
+	return []route{
+		{"GET", "/v1/version", s.version, all(anyone)},
+		{"GET", "/v1/status", s.status, admin},
+		{"POST", "/v1/sync", s.sync, admin},
+		{"POST", "/v1/fsck", s.fsck, admin},
+		{"POST", "/v1/backup", s.backup, admin},
+		{"GET", "/v1/users", s.listUsers, admin},
+		{"POST", "/v1/users", s.addUser, admin},
+		{"GET", "/v1/users/{id}", s.showUser, admin},
+		{"DELETE", "/v1/users/{id}", s.removeUser, admin},
+		{"GET", "/v1/agents", s.listAgents, admin},
+		{"POST", "/v1/agents", s.addAgent, admin},
+		{"GET", "/v1/agents/{key}", s.showAgent, admin},
+		{"PATCH", "/v1/agents/{key}", s.setAgent, admin},
+		{"DELETE", "/v1/agents/{key}", s.removeAgent, admin},
+		{"GET", "/v1/projects", s.listProjects, admin},
+		{"POST", "/v1/projects", s.createProject, admin},
+		{"GET", "/v1/projects/{slug}", s.showProject, admin},
+		{"PUT", "/v1/projects/{slug}/members", s.setMember, admin},
+		{"GET", "/v1/mounts", s.listMounts, admin},
+		{"POST", "/v1/mounts", s.mount, admin},
+		{"DELETE", "/v1/mounts", s.unmount, admin},
+		{"POST", "/v1/runs", s.startRun, admin},
+		{"DELETE", "/v1/runs/{id}", s.endRun, admin},
+		{"GET", "/v1/fs/stat", s.fsStat, admin},
+		{"GET", "/v1/fs/list", s.fsList, admin},
+		{"GET", "/v1/fs/content", s.fsRead, admin},
+		{"PUT", "/v1/fs/content", s.fsWrite, admin},
+		{"POST", "/v1/fs/mkdir", s.fsMkdir, admin},
+		{"POST", "/v1/fs/move", s.fsMove, admin},
+		{"DELETE", "/v1/fs/node", s.fsRemove, admin},
+		{"POST", "/v1/import", s.treeImport, admin},
+		{"GET", "/v1/export", s.treeExport, admin},
+		{"GET", "/v1/policy", s.showPolicy, admin},
+		{"PUT", "/v1/policy/exceptions", s.allowName, admin},
+		{"DELETE", "/v1/policy/exceptions", s.disallowName, admin},
+		{"GET", "/v1/policy/explain", s.explain, admin},
+	}
+}
+
+// router finds the handler of a request for who asks. A path that the asker may
+// use no method of is answered as one that does not exist.
+func (s *Server) router(routes []route, who func(rights) reach) http.Handler {
+	mux := http.NewServeMux()
+	allow := map[string][]string{}
+	for _, r := range routes {
+		reach := who(r.may)
+		if reach == unset || reach == never {
+			continue
+		}
+		allow[r.path] = append(allow[r.path], r.method)
+		mux.HandleFunc(r.method+" "+r.path, s.answer(r.do))
+	}
+	for path, methods := range allow {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			writeError(w, http.StatusMethodNotAllowed, control.Errorf(control.KindInvalid,
+				"%s: method %s is not one of %s", r.URL.Path, r.Method, strings.Join(methods, ", ")))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, control.Errorf(control.KindNotFound, "no such resource: %s", r.URL.Path))
+	})
+	return mux
+}
+
+// whole checks that every route says what each role may: a row with a hole is
+// refused to everybody, the administrator too.
+func (r rights) whole() error {
+	if r.orchestrator == unset || r.soul == unset || r.shared == unset {
+		return fmt.Errorf("no right is said for a role")
+	}
+	return nil
+}
