@@ -3,7 +3,10 @@ package view
 import (
 	"context"
 	"errors"
+	"path"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
@@ -31,8 +34,29 @@ func (s *Space) Publish(ctx context.Context, f policy.Facts) error {
 			return err
 		}
 	}
-	s.revoke(before, !reflect.DeepEqual(names, s.engine.Facts().Settings))
+	s.revoke(before, renamed(names, s.engine.Facts().Settings))
 	return nil
+}
+
+// renamed gives what tells of a volume's tree path whether other names may be
+// used there after the settings changed.
+func renamed(was, now policy.Settings) func(path string) bool {
+	if !reflect.DeepEqual(was.DenyNames, now.DenyNames) {
+		return func(string) bool { return true }
+	}
+	var places []string
+	for _, d := range [][2][]policy.NameException{{was.Exceptions, now.Exceptions}, {now.Exceptions, was.Exceptions}} {
+		for _, x := range d[0] {
+			if !slices.Contains(d[1], x) {
+				places = append(places, strings.TrimSuffix(path.Clean("/"+x.Under), "/")+"/")
+			}
+		}
+	}
+	return func(volume string) bool {
+		return slices.ContainsFunc(places, func(under string) bool {
+			return strings.HasPrefix(under, volume+"/") || strings.HasPrefix(volume+"/", under)
+		})
+	}
 }
 
 // survey is what one view sees of the names that lead to volumes, and what it
@@ -132,12 +156,17 @@ func (v *View) rights(p *policy.Principal, l Label) (bits uint64) {
 }
 
 // revoke tells the views that were surveyed before a change what it means to
-// them. all: what may be done changed everywhere. No lock but s.change is held.
-func (s *Space) revoke(before map[*View]*survey, all bool) {
+// them. changed: whether what may be done changed in the volume at a tree path,
+// though its rights did not; nil: nowhere. No lock but s.change is held.
+func (s *Space) revoke(before map[*View]*survey, changed func(path string) bool) {
 	if len(before) == 0 {
 		return
 	}
 	tops, volumes := s.topDirs(), s.tree.Volumes()
+	touched := map[backend.VolumeID]bool{}
+	for _, info := range volumes {
+		touched[info.ID] = changed != nil && changed(volumePath(info.Label))
+	}
 	for v, old := range before {
 		now := v.survey(tops, volumes)
 		r := Revocation{Standing: v.standing}
@@ -158,7 +187,7 @@ func (s *Space) revoke(before map[*View]*survey, all bool) {
 			}
 		}
 		for id, rights := range now.rights {
-			if was, seen := old.rights[id]; seen && (all || was != rights) {
+			if was, seen := old.rights[id]; seen && (touched[id] || was != rights) {
 				r.Changed = append(r.Changed, id)
 			}
 		}

@@ -141,6 +141,38 @@ func TestPublishTellsNames(t *testing.T) {
 	}
 }
 
+// TestExceptionsTellWhoSeesThem: an exception to the deny-list costs only the
+// mounts that see a volume in which it holds; what another learned by it would be
+// that something changed out of its sight.
+func TestExceptionsTellWhoSeesThem(t *testing.T) {
+	w := newAudience(t, "web", "guest", "conc")
+	home, work, scratch := w.node("/agents/web").Volume(), w.node("/agents/web/workspace").Volume(), w.node("/agents/web/scratch").Volume()
+	site := w.node("/projects/site").Volume()
+	env := func(under ...string) (s policy.Settings) {
+		for _, u := range under {
+			s.Exceptions = append(s.Exceptions, policy.NameException{Name: ".env", Under: u})
+		}
+		return s
+	}
+	w.settings(env("/agents/web/workspace/app"))
+	w.told("in web's workspace", map[string]view.Revocation{"web": {Changed: []backend.VolumeID{home, work}}})
+	w.settings(env("/agents/web/workspace/app", "/projects/site/"))
+	both := view.Revocation{Changed: []backend.VolumeID{site}}
+	w.told("in a project of two", map[string]view.Revocation{"web": both, "guest": both})
+	w.settings(env("/agents/web/workspace/app", "/agents/webb", "/projects/sites"))
+	w.told("no more in the project", map[string]view.Revocation{"web": both, "guest": both})
+	w.settings(env("/agents/web/workspace/app", "/agents/web"))
+	w.told("in all of web's", map[string]view.Revocation{"web": {Changed: []backend.VolumeID{home, work, scratch}}})
+	w.settings(env("/agents/web", "/agents/web/workspace/app"))
+	w.told("in another order", nil)
+	w.settings(env("/agents/web", "/agents/web/workspace/app", "/"))
+	for who, k := range w.kernels {
+		if r := k.takeRevoked(); len(r) != 1 || len(r[0].Changed) < 3 {
+			t.Errorf("everywhere: %s is told %+v", who, r)
+		}
+	}
+}
+
 // TestVolumesTell: a volume that goes, and one that comes.
 func TestVolumesTell(t *testing.T) {
 	w := newAudience(t, "web", "guest", "gaia")

@@ -54,7 +54,7 @@ func (s *Space) makeVolume(ctx context.Context, spec VolumeSpec) (tree.VolumeInf
 	}
 	s.attached.Add(1)
 	err = s.announce(parent.Volume(), changes)
-	s.revoke(before, false) // a directory above it may appear with it
+	s.revoke(before, nil) // a directory above it may appear with it
 	return info, err
 }
 
@@ -159,6 +159,6 @@ func (s *Space) RemoveVolume(ctx context.Context, l Label) error {
 	}
 	s.attached.Add(1)
 	err = s.announce(info.Parent.Volume(), changes)
-	s.revoke(before, false)
+	s.revoke(before, nil)
 	return err
 }
