@@ -14,7 +14,7 @@ const settingsFile = "settings.cedar"
 // deny-list mean. The same facts give the same text.
 func compileSettings(f *Facts, n *names) string {
 	var b strings.Builder
-	b.WriteString("// Compiled from the store's settings: deny-list, access modes, project members.\n")
+	b.WriteString("// Compiled from the store's settings: deny-list, access modes, project members, grants.\n")
 	if deny := n.list(); len(deny) > 0 {
 		b.WriteString("\n@id(\"deny-names\")\n@reason(\"the name is on the deny-list\")\n")
 		fmt.Fprintf(&b, "@names(%s)\n", quote(strings.Join(deny, " ")))
@@ -30,6 +30,9 @@ func compileSettings(f *Facts, n *names) string {
 		for _, key := range slices.Sorted(maps.Keys(f.Projects[slug])) {
 			writeMember(&b, slug, key, f.Projects[slug][key])
 		}
+	}
+	for _, g := range f.Grants {
+		writeGrant(&b, g)
 	}
 	return b.String()
 }

@@ -21,6 +21,7 @@ type Principal struct {
 	snap   *snapshot
 	agent  Agent
 	slices [numActions]rules
+	grants *agentGrants // nil: none
 
 	hits   atomic.Uint64 // decisions that were remembered
 	seed   maphash.Seed
@@ -68,6 +69,9 @@ func (s *snapshot) principal(id identity) (*Principal, bool) {
 		return p, true
 	}
 	p := &Principal{id: id, snap: s, agent: a, seed: maphash.MakeSeed()}
+	if !id.admin {
+		p.grants = s.grants[id.agent]
+	}
 	for act := range numActions {
 		p.slices[act] = s.rules.slice(id.agent, act)
 	}

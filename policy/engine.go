@@ -15,6 +15,7 @@ import (
 type Engine struct {
 	log       *slog.Logger
 	validator *validate.Validator
+	sets      *grantSets
 
 	swap sync.Mutex // one Swap at a time
 	cur  atomic.Pointer[snapshot]
@@ -31,6 +32,9 @@ type snapshot struct {
 	names *names
 	rules *ruleset
 	world *world
+
+	grants  map[string]*agentGrants // by agent
+	granted map[Resource]bool       // volumes of which a part is granted
 
 	mu         sync.Mutex
 	principals map[identity]*Principal
@@ -52,7 +56,7 @@ func New(log *slog.Logger) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{log: log, validator: v}
+	e := &Engine{log: log, validator: v, sets: newGrantSets()}
 	if err := e.Swap(Facts{}); err != nil {
 		return nil, err
 	}
@@ -75,6 +79,7 @@ func (e *Engine) Swap(f Facts) error {
 		e.past += old.hits()
 	}
 	e.cur.Store(s)
+	e.sets.forget(s.facts)
 	e.log.Debug("policy in force", "epoch", s.epoch, "rules", len(s.rules.all), "agents", len(s.facts.Agents))
 	return nil
 }
@@ -84,7 +89,8 @@ func (e *Engine) build(f *Facts, defaults string) (*snapshot, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("policy facts: %w", err)
 	}
-	s := &snapshot{facts: f, names: compileNames(f.Settings), world: newWorld(f), principals: map[identity]*Principal{}}
+	s := &snapshot{facts: f, names: compileNames(f.Settings), world: newWorld(f, e.sets), principals: map[identity]*Principal{}}
+	s.grants, s.granted = compileGrants(f, e.sets)
 	files := []File{{defaultFile, defaults}, {settingsFile, compileSettings(f, s.names)}}
 	set, err := load(e.validator, append(files, f.Extra...))
 	if err != nil {

@@ -55,8 +55,8 @@ func TestOddRequestsDeny(t *testing.T) {
 	}{
 		{nil, See, ok}, {gaia, numActions, ok}, {gaia, 200, ok},
 		{gaia, See, Resource{Zone: numZones, Owner: "web"}},
-		{gaia, See, Resource{Zone: ZoneWorkspace, Owner: "web", Grants: 7}},
-		{gaia, See, Resource{Zone: ZoneWorkspace, Owner: "we"}}, // siblings by prefix
+		{principal(t, e, "web2", ReadWrite), See, Resource{Zone: ZoneWorkspace, Owner: "web", Grants: 7}}, // no such set
+		{gaia, See, Resource{Zone: ZoneWorkspace, Owner: "we"}},                                           // siblings by prefix
 		{gaia, See, Resource{Zone: ZoneWorkspace, Owner: "web22"}},
 	} {
 		if d := e.Decide(c.p, c.a, c.r); d.Allow {
@@ -104,7 +104,9 @@ func TestSwapRefusesWhole(t *testing.T) {
 		"unknown member":    {func(f *Facts) { f.Projects["site"]["eve"] = "read" }, `"eve" is not an agent`},
 		"bad right":         {func(f *Facts) { f.Projects["site"]["kid"] = "admin" }, `right "admin"`},
 		"bad slug":          {func(f *Facts) { f.Projects["a/b"] = nil }, "not a valid slug"},
-		"grant":             {func(f *Facts) { f.Grants = []Grant{{ID: "g", Expires: time.Now()}} }, "grants"},
+		"grant": {func(f *Facts) {
+			f.Grants = []Grant{{ID: "g", Agent: "web", Path: "/agents", Right: "read", Expires: time.Now()}}
+		}, "stands above"},
 		"bad glob":          {func(f *Facts) { f.Settings.DenyNames = []string{"[a"} }, "[a"},
 		"glob with slash":   {func(f *Facts) { f.Settings.DenyNames = []string{"a/b"} }, "a/b"},
 		"relative under":    {func(f *Facts) { f.Settings.Exceptions = []NameException{{".env", "a"}} }, "not a tree path"},

@@ -12,6 +12,7 @@ const (
 	typeAgent   = types.EntityType("Agent")
 	typeProject = types.EntityType("Project")
 	typeDevice  = types.EntityType("Device")
+	typeGrant   = types.EntityType("Grant")
 	typePlace   = types.EntityType("Place")
 	typeAction  = types.EntityType("Action")
 )
@@ -30,6 +31,7 @@ type world struct {
 	above    map[string]types.EntityUIDSet // agent -> itself and its ancestors
 	actions  [numActions]types.EntityUID
 	contexts [numAccess]types.Record
+	sets     *grantSets
 }
 
 // strangers stand in for owners that do not exist, so that rules are evaluated
@@ -45,8 +47,8 @@ type unknownOwner struct{ attr, owner string }
 
 func (u *unknownOwner) Error() string { return fmt.Sprintf("unknown %s %q", u.attr, u.owner) }
 
-func newWorld(f *Facts) *world {
-	w := &world{entities: types.EntityMap{}, above: map[string]types.EntityUIDSet{}}
+func newWorld(f *Facts, sets *grantSets) *world {
+	w := &world{sets: sets, entities: types.EntityMap{}, above: map[string]types.EntityUIDSet{}}
 	put := func(e types.Entity) { w.entities[e.UID] = e }
 	for id := range f.Users {
 		put(types.Entity{UID: uid(typeUser, id)})
@@ -63,6 +65,9 @@ func newWorld(f *Facts) *world {
 	put(types.Entity{UID: uid(typeAgent, administrator.Key), Attributes: agentRecord(administrator)})
 	for slug, members := range f.Projects {
 		put(projectEntity(f, slug, members))
+	}
+	for _, g := range f.Grants {
+		put(types.Entity{UID: uid(typeGrant, g.ID)})
 	}
 	for a := range numActions {
 		group := "observe"
@@ -137,11 +142,27 @@ func (w *world) place(r Resource) (types.Entity, error) {
 	default:
 		err = fmt.Errorf("unknown zone %d", r.Zone)
 	}
-	if err == nil && r.Grants != 0 {
-		err = fmt.Errorf("unknown set of grants %d", r.Grants)
+	if r.Grants != 0 {
+		e.Parents = w.granted(e.Parents, r.Grants)
 	}
 	e.Attributes = types.NewRecord(m)
 	return e, err
+}
+
+// granted adds the grants of a set that are in force to a place's parents.
+func (w *world) granted(parents types.EntityUIDSet, set uint32) types.EntityUIDSet {
+	all := parents.Slice()
+	for _, id := range w.sets.get(set) {
+		if g := uid(typeGrant, id); w.has(g) {
+			all = append(all, g)
+		}
+	}
+	return types.NewEntityUIDSet(all...)
+}
+
+func (w *world) has(id types.EntityUID) bool {
+	_, ok := w.entities[id]
+	return ok
 }
 
 // getter answers cedar for one request about the place of owner.

@@ -70,14 +70,6 @@ type NameException struct {
 	Under string // absolute tree path; "/a" and "/a/" mean the same
 }
 
-// Grant is a permission on one subtree for one agent until a time. The type
-// is laid for the registry; Swap refuses facts that hold one.
-type Grant struct {
-	ID, Agent, Path string
-	Action          string // "read" or "write"
-	Expires         time.Time
-}
-
 // Settings are the simple ones that hold for the whole store.
 type Settings struct {
 	// DenyNames are globs (path.Match, any case) of regular files' names. nil
@@ -156,8 +148,15 @@ func (f *Facts) validate() error {
 			}
 		}
 	}
-	if len(f.Grants) > 0 {
-		bad("grants are not in force in this version")
+	ids := map[string]bool{}
+	for _, g := range f.Grants {
+		if err := g.validate(f); err != nil {
+			errs = append(errs, err)
+		}
+		if ids[g.ID] {
+			bad("grant %q: there are two", g.ID)
+		}
+		ids[g.ID] = true
 	}
 	for _, g := range f.Settings.DenyNames {
 		if err := validGlob(g); err != nil {

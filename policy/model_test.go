@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"math/rand/v2"
+	"path"
+	"strings"
 	"testing"
 )
 
@@ -27,9 +29,12 @@ func (f *Facts) allowed(agent string, mount AccessMode, a Action, r Resource) bo
 	}
 	switch me.Role {
 	case Orchestrator:
-		return me.OnlyUser == "" || f.limitedSees(me, r)
+		return me.OnlyUser == "" || f.limitedSees(me, r) || f.grantAllows(agent, a, r)
 	case Shared:
 		return isAgentZone(r.Zone) && r.Owner == agent && soulMay(me, a, r.Zone)
+	}
+	if f.grantAllows(agent, a, r) {
+		return true
 	}
 	switch {
 	case isAgentZone(r.Zone):
@@ -45,6 +50,69 @@ func (f *Facts) allowed(agent string, mount AccessMode, a Action, r Resource) bo
 		return right == "write" || right == "read" && !a.Mutates()
 	}
 	return false
+}
+
+// grantAllows: only whether r.Grants is set is asked, not what the engine put there.
+func (f *Facts) grantAllows(agent string, a Action, r Resource) bool {
+	if r.Grants == 0 {
+		return false
+	}
+	if f.Agents[agent].Role == Soul && isAgentZone(r.Zone) && f.isAbove(agent, r.Owner) { // a parent has what its child has, at most
+		switch f.Agents[r.Owner].Access {
+		case NoAccess:
+			return false
+		case ReadOnly:
+			if a.Mutates() && r.Zone != ZoneScratch && r.Zone != ZoneHomeCaches {
+				return false
+			}
+		}
+	}
+	for _, g := range f.Grants {
+		if g.Agent != agent || !modelCovers(g.Path, r) {
+			continue
+		}
+		if !a.Mutates() || g.Right == "write" && r.Zone != ZoneHomeFixed && (r.Zone != ZoneHomeFree || a == Write) {
+			return true
+		}
+	}
+	return false
+}
+
+// modelPath is a path at which the model puts a resource: d is a directory in
+// every tree.
+func modelPath(r Resource) string {
+	switch r.Zone {
+	case ZoneHomeFixed:
+		return "/agents/" + r.Owner + "/skills/d/e"
+	case ZoneHomeFree:
+		return "/agents/" + r.Owner + "/session.md"
+	case ZoneHomeTree:
+		return "/agents/" + r.Owner + "/notes/d/e"
+	case ZoneHomeCaches:
+		return "/agents/" + r.Owner + "/caches/d/e"
+	case ZoneWorkspace:
+		return "/agents/" + r.Owner + "/workspace/d/e"
+	case ZoneScratch:
+		return "/agents/" + r.Owner + "/scratch/d/e"
+	case ZoneUser:
+		return "/users/" + r.Owner + "/d/e"
+	case ZoneProject:
+		return "/projects/" + r.Owner + "/d/e"
+	case ZoneDevice:
+		return "/workspaces/" + r.Owner + "/d/e"
+	}
+	return "/"
+}
+
+func modelCovers(grant string, r Resource) bool {
+	p := modelPath(r)
+	return p == grant || strings.HasPrefix(p, grant+"/")
+}
+
+// modelVolume is the volume of a resource and where in it modelPath is.
+func modelVolume(r Resource) (Resource, string) {
+	vol, rel, _ := PlaceOf(modelPath(r))
+	return vol, rel
 }
 
 func (f *Facts) exists(r Resource) bool {
@@ -140,6 +208,19 @@ func randomFacts(rnd *rand.Rand) Facts {
 		}
 		f.Projects[fmt.Sprintf("p%d", i)] = members
 	}
+	for i := range rnd.IntN(12) {
+		r := randomResource(rnd)
+		g := Grant{ID: fmt.Sprintf("g%d", i), Agent: keys[rnd.IntN(len(keys))], Path: modelPath(r), Right: []string{"read", "write"}[rnd.IntN(2)]}
+		for range rnd.IntN(4) {
+			g.Path = path.Dir(g.Path)
+		}
+		if rnd.IntN(5) == 0 {
+			g.Path += "x" // beside what is asked about
+		}
+		if _, _, ok := PlaceOf(g.Path); ok && f.Agents[g.Agent].Role != Shared {
+			f.Grants = append(f.Grants, g)
+		}
+	}
 	return f
 }
 
@@ -166,7 +247,7 @@ func TestAgreesWithModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	e := newEngine(t, Facts{})
 	allowed, requests := 0, 0
-	for range 60 {
+	for range 100 {
 		f := randomFacts(rnd)
 		if err := e.Swap(f); err != nil {
 			t.Fatal(err)
@@ -178,6 +259,8 @@ func TestAgreesWithModel(t *testing.T) {
 			}
 			a, r := Action(rnd.IntN(int(numActions))), randomResource(rnd)
 			p := principal(t, e, agent, mount)
+			vol, rel := modelVolume(r)
+			r.Grants = p.Grants(vol).At(rel)
 			got, want := e.Decide(p, a, r), f.allowed(agent, mount, a, r)
 			if got.Allow != want {
 				t.Fatalf("%+v (mount %v) %v at %+v: %+v, the model says %v\nfacts: %+v", f.Agents[agent], mount, a, r, got, want, f)

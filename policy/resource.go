@@ -46,7 +46,7 @@ func HomeZone(top string) Zone {
 type Resource struct {
 	Zone   Zone
 	Owner  string // agent key, user id, project slug, uuid; in ZoneRoot the directory
-	Grants uint32 // the interned set of grants that cover it; 0: none
+	Grants uint32 // the set of the principal's grants that cover it (VolumeGrants.At); 0: none
 	Denied bool   // the name deny-list holds for the file, or for the name it is to get
 }
 
