@@ -193,8 +193,8 @@ func (r *Registry) SetAgent(ctx context.Context, key string, c AgentChange) (Age
 	return a, err
 }
 
-// RemoveAgent removes an agent, its memberships, its mount records, the
-// exceptions to the deny-list in its tree, and all its files. The caller unmounts its mounts first. Busy: it is another's parent.
+// RemoveAgent removes an agent, its memberships, its mount records, its
+// tokens, the exceptions to the deny-list in its tree, and all its files. The caller unmounts its mounts first. Busy: it is another's parent.
 func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -228,6 +228,11 @@ func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 			records[string(recordKey(recMount, id))] = nil
 		}
 	}
+	for _, t := range r.Tokens() {
+		if t.Agent == key {
+			records[string(recordKey(recToken, t.ID))] = nil
+		}
+	}
 	settings, fewer := r.Settings().without("/agents/" + key)
 	if fewer {
 		records[string(recordKey(recSettings, ""))] = &settings
@@ -237,6 +242,7 @@ func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 	}
 	r.mu.Lock()
 	r.agents[key], r.projects, r.mounts, r.settings = &a, projects, mounts, settings
+	r.tokens = withTokens(r.tokens, records)
 	r.mu.Unlock()
 	if err := r.publish(ctx); err != nil {
 		return err

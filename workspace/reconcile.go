@@ -61,9 +61,13 @@ func (r *Registry) locked(fn func()) {
 	fn()
 }
 
-// reconcile makes the volumes the records want and finishes removals. Nobody
+// reconcile makes the volumes the records want, finishes removals and forgets
+// tokens that are worth nothing. Nobody
 // else uses the registry yet.
 func (r *Registry) reconcile(ctx context.Context) error {
+	if err := r.dropTokens(ctx); err != nil {
+		return err
+	}
 	if err := r.ensure(ctx, storeVolumes()); err != nil {
 		return err
 	}

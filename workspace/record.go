@@ -73,6 +73,7 @@ const (
 	recUser     = "user"
 	recProject  = "project"
 	recMount    = "mount"
+	recToken    = "token"
 	recSettings = "settings"
 )
 

@@ -28,6 +28,7 @@ type Registry struct {
 	users    map[string]*User
 	projects map[string]*Project
 	mounts   map[string]*Mount // by id
+	tokens   map[string]*Token // by id; the map is replaced too
 	settings Settings
 }
 
@@ -73,6 +74,12 @@ func (r *Registry) load(ctx context.Context) error {
 			return err
 		}
 		if r.mounts, err = loadAll(tx, recMount, func(m *Mount) string { return m.ID }); err != nil {
+			return err
+		}
+		if r.tokens, err = loadAll(tx, recToken, func(t *Token) string { return t.ID }); err != nil {
+			return err
+		}
+		if err = checkTokens(r.tokens); err != nil {
 			return err
 		}
 		all, err := loadAll(tx, recSettings, func(*Settings) string { return "" })
