@@ -40,16 +40,23 @@ func (c *Client) Socket() string { return c.socket }
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Wait returns when the daemon answers, or with the last failure when ctx ends.
+// Wait returns when the daemon answers. KindUnavailable: it did not before ctx's
+// deadline; KindInterrupted: ctx was cancelled.
 func (c *Client) Wait(ctx context.Context) error {
+	last := error(Errorf(KindUnavailable, "the daemon at %s does not answer", c.socket))
 	for {
 		_, err := c.Version(ctx)
-		if err == nil || KindOf(err) != KindUnavailable {
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(ctx.Err(), context.DeadlineExceeded) && KindOf(err) == KindInterrupted:
+			return last
+		case KindOf(err) != KindUnavailable:
 			return err
 		}
+		last = err
 		select {
 		case <-ctx.Done():
-			return err
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -77,10 +77,26 @@ func TestNoDaemon(t *testing.T) {
 			t.Errorf("%s: %v", socket, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := NewClient(stale, "").Wait(ctx); KindOf(err) != KindUnavailable && KindOf(err) != KindInterrupted {
-		t.Errorf("waiting: %v", err)
+}
+
+// TestWaitTellsLateFromCancelled: a deadline that passes at whatever moment means
+// that there is no daemon; only a caller who gives up interrupts.
+func TestWaitTellsLateFromCancelled(t *testing.T) {
+	none := NewClient(filepath.Join(t.TempDir(), "none"), "")
+	hung := answering(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	for _, c := range []*Client{none, hung} {
+		for _, wait := range []time.Duration{0, time.Millisecond, 60 * time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			if err := c.Wait(ctx); KindOf(err) != KindUnavailable || !strings.Contains(err.Error(), c.Socket()) {
+				t.Errorf("%s, within %v: %v (%s)", c.Socket(), wait, err, KindOf(err))
+			}
+			cancel()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if err := c.Wait(ctx); KindOf(err) != KindInterrupted {
+			t.Errorf("%s, cancelled: %v (%s)", c.Socket(), err, KindOf(err))
+		}
 	}
 }
 
