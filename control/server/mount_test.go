@@ -167,3 +167,53 @@ func TestARunThatCannotBeMountedLeavesNothing(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// TestRunNamesWhatIsInTheWay: what stands where a command's HOME or /tmp is to
+// be is named, with what to do about it.
+func TestRunNamesWhatIsInTheWay(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	v, err := f.space.Open(view.Options{Agent: "a", UID: backend.OwnerID, GID: backend.OwnerID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := uint32(4321)
+	spec := control.RunSpec{Agent: "a", UID: &uid}
+	if os.Geteuid() != 0 {
+		spec.UID = nil
+	}
+	ways := map[string]func(dir backend.NodeID, name string) error{
+		"a link to nothing":   func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, "nothing"); return err },
+		"a link to somewhere": func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, ".."); return err },
+		"a link to a file":    func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, "/agents/a/soul.md"); return err },
+		"a link to itself":    func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, n); return err },
+	}
+	for _, path := range []string{"/agents/a/caches/home", "/agents/a/scratch/tmp"} {
+		ways["a file"] = func(backend.NodeID, string) error { _, err := v.WriteFile(path, nil, 0o644); return err }
+		dir, name, err := v.ResolveParent(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, do := range ways {
+			_ = v.Rmdir(nil, dir.Node, name) // what an earlier run made
+			if err := do(dir.Node, name); err != nil {
+				t.Fatal(err)
+			}
+			h, err := f.client.StartRun(t.Context(), spec)
+			switch {
+			case what == "a link to somewhere" && name == "home":
+				if err != nil {
+					t.Errorf("HOME is %s: %v", what, err)
+				} else {
+					h.Close()
+				}
+			case control.KindOf(err) != control.KindInvalid || !contains(err, path, "warren fs rm"):
+				t.Errorf("%s is %s: %v", path, what, err)
+			}
+			if err := v.Unlink(nil, dir.Node, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	startRun(t, f, t.Context()).Close()
+}

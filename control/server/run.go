@@ -180,9 +180,22 @@ func (s *Server) readyHome(a workspace.Agent, uid, gid uint32) error {
 		return err
 	}
 	home := "/agents/" + a.Key
-	for _, dir := range []string{home + "/caches/home", home + "/scratch/tmp"} {
-		if err := v.MkdirAll(dir, 0o700); err != nil {
-			return failf(backend.KindOf(err), "agent %q cannot have %s: %w", a.Key, dir, err)
+	for _, d := range []struct {
+		path, use string
+		linked    bool // a link to a directory does
+	}{{home + "/caches/home", "HOME", true}, {home + "/scratch/tmp", "/tmp", false}} {
+		err := v.MkdirAll(d.path, 0o700)
+		f, ferr := v.Find(d.path, false)
+		if ferr == nil && !f.Attr.IsDir() && (err != nil || !d.linked) {
+			what := "no directory"
+			if f.Attr.Type == backend.TypeSymlink {
+				what = "a symlink"
+			}
+			return failf(backend.Invalid, "a command of agent %q has %s as its %s, and that is %s; "+
+				"remove it (`warren fs rm --agent %s %s`), and it is made anew", a.Key, d.path, d.use, what, a.Key, d.path)
+		}
+		if err != nil {
+			return failf(backend.KindOf(err), "agent %q cannot have %s: %w", a.Key, d.path, err)
 		}
 	}
 	return nil
