@@ -11,7 +11,7 @@ type Mount struct {
 	ID         string    `json:"id"`
 	Dir        string    `json:"dir"`
 	Agent      string    `json:"agent"`
-	Root       string    `json:"root"`   // tree path
+	Root       string    `json:"root"`   // tree path, as it is now
 	Access     string    `json:"access"` // rw, ro
 	UID        uint32    `json:"uid"`
 	GID        uint32    `json:"gid"`

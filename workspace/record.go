@@ -45,9 +45,10 @@ type Project struct {
 type Mount struct {
 	ID         string    `json:"id"`
 	Agent      string    `json:"agent"`
-	Dir        string    `json:"dir"`    // absolute, clean; unique
-	Root       string    `json:"root"`   // tree path
-	Access     string    `json:"access"` // rw, ro
+	Dir        string    `json:"dir"`            // absolute, clean; unique
+	Root       string    `json:"root"`           // tree path, when it was mounted
+	Node       uint64    `json:"node,omitempty"` // Root's (backend.NodeID), which a rename does not change; 0: not known
+	Access     string    `json:"access"`         // rw, ro
 	UID        uint32    `json:"uid"`
 	GID        uint32    `json:"gid"`
 	AllowOther bool      `json:"allow_other,omitempty"`

@@ -26,10 +26,14 @@ func (s *Server) listMounts(w http.ResponseWriter, _ *http.Request) error {
 	for _, r := range s.runs {
 		out = append(out, r.mount)
 	}
-	for _, m := range s.Registry.Mounts() {
+	mounts := s.Registry.Mounts()
+	for _, m := range mounts {
 		out = append(out, apiMount(m, s.failed[m.ID]))
 	}
 	s.mu.Unlock()
+	for i := range mounts {
+		out[len(out)-len(mounts)+i].Root, _ = s.rootOf(mounts[i])
+	}
 	for i, m := range out {
 		if m.State == stateUp && !slices.Contains(up, m.Dir) {
 			out[i].State = "gone: it was unmounted, and will be forgotten in a few seconds"
@@ -65,6 +69,7 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 	if m.Root == "" {
 		m.Root = "/"
 	}
+	_, m.Node = s.rootOf(m)
 	if m.Access == "" {
 		m.Access = view.ReadWrite.String()
 	}
@@ -89,6 +94,29 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.Log.Info("mounted", "agent", m.Agent, "dir", m.Dir, "root", m.Root, "access", m.Access, "uid", m.UID)
 	return reply(w, apiMount(rec, ""))
+}
+
+// rootOf finds the directory that a mount shows: its node, if it is known and
+// still there for the agent, wherever it is now; else what is at the recorded
+// path. path is that one again where the agent sees no directory there.
+func (s *Server) rootOf(m workspace.Mount) (path string, node uint64) {
+	v, err := s.Space.Open(view.Options{Agent: m.Agent, UID: backend.OwnerID, GID: backend.OwnerID})
+	if err != nil {
+		return m.Root, m.Node
+	}
+	if m.Node != 0 {
+		id := backend.NodeID(m.Node)
+		if a, err := v.Getattr(nil, id); err == nil && a.IsDir() {
+			if now, err := v.Path(id); err == nil {
+				return now, m.Node
+			}
+		}
+	}
+	f, err := v.Find(m.Root, true)
+	if err != nil || !f.Attr.IsDir() {
+		return m.Root, m.Node
+	}
+	return f.Path, uint64(f.Attr.Node)
 }
 
 // up makes a mount and tells where it really is. mounting held.
@@ -207,6 +235,7 @@ func (s *Server) Restore(ctx context.Context) {
 	defer s.mounting.Unlock()
 	for _, m := range s.Registry.Mounts() {
 		start := time.Now()
+		m.Root, _ = s.rootOf(m)
 		if _, err := s.up(ctx, m, true); err != nil {
 			s.Log.Error("mount did not come back", "agent", m.Agent, "dir", m.Dir, "err", err)
 			s.mu.Lock()

@@ -185,8 +185,11 @@ func TestRunNamesWhatIsInTheWay(t *testing.T) {
 	ways := map[string]func(dir backend.NodeID, name string) error{
 		"a link to nothing":   func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, "nothing"); return err },
 		"a link to somewhere": func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, ".."); return err },
-		"a link to a file":    func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, "/agents/a/soul.md"); return err },
-		"a link to itself":    func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, n); return err },
+		"a link to a file": func(d backend.NodeID, n string) error {
+			_, err := v.Symlink(nil, d, n, "/agents/a/soul.md")
+			return err
+		},
+		"a link to itself": func(d backend.NodeID, n string) error { _, err := v.Symlink(nil, d, n, n); return err },
 	}
 	for _, path := range []string{"/agents/a/caches/home", "/agents/a/scratch/tmp"} {
 		ways["a file"] = func(backend.NodeID, string) error { _, err := v.WriteFile(path, nil, 0o644); return err }
@@ -216,4 +219,62 @@ func TestRunNamesWhatIsInTheWay(t *testing.T) {
 		}
 	}
 	startRun(t, f, t.Context()).Close()
+}
+
+// TestMountFollowsItsRoot: a mount shows a directory, not a path: it is listed
+// by the path the directory has now, and comes back there. One that is gone
+// gives way to what has its path.
+func TestMountFollowsItsRoot(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	v, err := f.space.Open(view.Options{Agent: "a", UID: backend.OwnerID, GID: backend.OwnerID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const work = "/agents/a/workspace/"
+	for _, dir := range []string{"app", "other"} {
+		if err := v.MkdirAll(work+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.client.Mount(t.Context(), control.MountSpec{Agent: "a", Dir: "/" + dir, Root: work + dir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up, err := v.Resolve(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Rename(nil, up.Node, "app", up.Node, "renamed", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Rmdir(nil, up.Node, "other"); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"app", "other"} { // new ones under the old names
+		if err := v.MkdirAll(work+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{"/app": work + "renamed", "/other": work + "other"}
+	listed := func(f *fixture) {
+		t.Helper()
+		ms, err := f.client.Mounts(t.Context())
+		if err != nil || len(ms) != len(want) {
+			t.Fatalf("%+v, %v", ms, err)
+		}
+		for _, m := range ms {
+			if m.Root != want[m.Dir] || m.State != "up" {
+				t.Errorf("%s is listed as %s of %s, want %s", m.Dir, m.State, m.Root, want[m.Dir])
+			}
+		}
+	}
+	listed(f)
+	g := newFixtureOn(t, f.store.Reopen())
+	g.server.Restore(t.Context())
+	for dir, root := range want {
+		if got := g.mounts.up[dir].View.Root; got != root {
+			t.Errorf("%s comes back at %q, want %s", dir, got, root)
+		}
+	}
+	listed(g)
 }
