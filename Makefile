@@ -15,6 +15,8 @@ TIMEOUT  ?= 30m
 FUZZTIME ?= 20s
 # make crash: how many crashes each test makes.
 ROUNDS   ?= 50
+# make soak: how many operations.
+OPS      ?= 1000000
 # Which packages; make test PKG=./backend/...
 PKG      ?= ./...
 
@@ -86,6 +88,11 @@ posix: ## go-fuse's POSIX tests on real mounts of every driver
 crash: ## killed daemons and power cuts, each test ROUNDS times (50)
 	@scripts/deps test
 	$(GOTEST) -count=1 -v ./scripts/crashtest -rounds $(ROUNDS)
+
+.PHONY: soak
+soak: ## OPS (1000000) mixed operations over four mounts with two restarts: nothing is lost, nothing grows
+	@scripts/deps test
+	$(GOTEST) -count=1 -v ./scripts/soak -ops $(OPS)
 
 .PHONY: cases
 cases: ## the failures that users of other systems reported, on two real mounts
