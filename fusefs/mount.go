@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -46,6 +47,7 @@ type Mount struct {
 
 	taking sync.Mutex    // held while it is taken out of the tree
 	taken  bool          // see Taken; set before done is closed
+	left   atomic.Bool   // it is to stay in the tree when it ends
 	end    sync.Once     // of the mount
 	done   chan struct{} // closed when the mount is gone
 	ended  chan struct{} // closed when the connection is

@@ -29,13 +29,15 @@ func (m *Mount) serve(t server) {
 	m.finish()
 }
 
-// finish takes the mount out of the tree, if it is still there, and out of the
-// hub, and lets go of all that it held. Every call returns when that is done.
+// finish takes the mount out of the tree, if it is still there and is not left,
+// and out of the hub, and lets go of all that it held. Every call returns when that is done.
 func (m *Mount) finish() {
 	m.end.Do(func() {
 		m.taken = !stillMounted(m.cfg.Dir, m.minor)
-		if err := m.detach(); err != nil {
-			m.fs.log.Warn("dead mount stays", "err", err)
+		if !m.left.Load() {
+			if err := m.detach(); err != nil {
+				m.fs.log.Warn("dead mount stays", "err", err)
+			}
 		}
 		m.hub.mu.Lock()
 		if m.hub.mounts[m.cfg.Dir] == m {
@@ -246,6 +248,7 @@ func (h *Hub) Close(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, m := range mounts {
 		wg.Go(func() {
+			m.writeBack(ctx)
 			if err := m.Unmount(ctx, true); err != nil {
 				errs <- err
 				m.cutOff()
