@@ -180,10 +180,11 @@ func (w *writer) newRecord(t backend.FileType, mode uint32, op Op, now backend.T
 // setRecord replaces a cached inode's record after a commit.
 func (tx *Txn) setRecord(n *inode, r *record) { n.rec = *r }
 
-// touch marks r as changed now by the acting agent.
+// touch marks r as changed now by the acting agent. modifiedAt is later after every
+// change than before it, even if the clock is not: etags stand on it.
 func (tx *Txn) touch(r *record, now backend.Time) {
 	r.ctime = now
-	r.modifiedBy, r.modifiedAt = tx.Op.Agent, now
+	r.modifiedBy, r.modifiedAt = tx.Op.Agent, max(now, r.modifiedAt+1)
 }
 
 func (tx *Txn) touchDir(r *record, now backend.Time) {
