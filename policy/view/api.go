@@ -36,6 +36,8 @@ type Options struct {
 	// Observer is told what the view's reader gets to know, so that it can be
 	// told again when that changes. nil for the API, which caches nothing.
 	Observer Observer
+
+	onBehalf string // of a Steward's: whom it is recorded as
 }
 
 // Request is one call through the door: who makes it, in the reader's own

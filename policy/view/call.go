@@ -77,7 +77,7 @@ func (c *call) in(node backend.NodeID, fn func(*call) error) error {
 func (c *call) enter(tx *tree.Txn) {
 	info := tx.Info()
 	c.tx, c.vol, c.label, c.p = tx, info.ID, info.Label, c.v.principal()
-	tx.Op = tree.Op{Agent: c.v.o.Agent, UID: backend.OwnerID, GID: backend.OwnerID, Origin: c.r.Origin, KillPriv: c.r.KillPriv}
+	tx.Op = tree.Op{Agent: c.v.author(), UID: backend.OwnerID, GID: backend.OwnerID, Origin: c.r.Origin, KillPriv: c.r.KillPriv}
 	c.checked = 0
 	if !c.own {
 		tx.Op.UID, tx.Op.GID = c.v.storedUID(c.r.UID), c.v.storedGID(c.r.GID)

@@ -40,7 +40,7 @@ func (v *View) ReadFile(path string, limit int64) ([]byte, backend.Attr, error) 
 // WriteFile replaces the content of the file at a tree path, or makes the
 // file with mode. It is Put, but an existing file keeps its mode.
 func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, error) {
-	f, err := v.put(path, bytes.NewReader(data), mode, true)
+	f, err := v.put(path, bytes.NewReader(data), mode, &walk{v: v, create: true}, true)
 	return f.Attr, err
 }
 
@@ -48,15 +48,21 @@ func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, e
 // all, and tells under which name. A mode of 0 keeps an existing file's, and is
 // 0644 for a new one; another is set on both. An existing file keeps its owner
 // and extended attributes (but security.capability, which writing takes away),
-// not its inode: its other names keep the old content. Where the view may
+// and who made it and when, not its inode: its other names keep the old content. Where the view may
 // write the file but not its directory (session.md) it is written in place, in
 // steps of up to 1 MiB. An error of body is returned as it is.
 func (v *View) Put(path string, body io.Reader, mode uint32) (Found, error) {
-	return v.put(path, body, mode, false)
+	return v.put(path, body, mode, &walk{v: v, create: true}, false)
 }
 
-func (v *View) put(path string, body io.Reader, mode uint32, keep bool) (Found, error) {
-	f, err := v.writable(path)
+// PutHere is Put that follows no symlink at the end of path: what stands there
+// must be a regular file, or nothing.
+func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) {
+	return v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false)
+}
+
+func (v *View) put(path string, body io.Reader, mode uint32, w *walk, keep bool) (Found, error) {
+	f, err := v.writable(path, w)
 	if err != nil {
 		return Found{}, err
 	}
@@ -89,10 +95,10 @@ func (v *View) put(path string, body io.Reader, mode uint32, keep bool) (Found, 
 }
 
 // writable finds the regular file at path that may be written, by the name that
-// a walk through symlinks ends at, or the name that it is to get: Attr is zero
+// the walk w through symlinks ends at, or the name that it is to get: Attr is zero
 // then. A symlink that leads nowhere is followed too, as by open(2) with O_CREAT.
-func (v *View) writable(path string) (Found, error) {
-	f, err := v.find(path, &walk{v: v, create: true})
+func (v *View) writable(path string, w *walk) (Found, error) {
+	f, err := v.find(path, w)
 	switch {
 	case isNotFound(err) && strings.HasSuffix(path, "/"):
 		return Found{}, pathError("write", path, backend.IsDir)
@@ -132,6 +138,9 @@ func (v *View) replace(f *Found, body io.Reader, size int, mode uint32) (backend
 	got, err := v.Link(nil, a.Node, f.Dir, f.Name)
 	if err == nil || !errors.Is(err, backend.Exist) {
 		return got, err
+	}
+	if err := v.succeed(a.Node, f.Dir, f.Name); err != nil {
+		return a, err
 	}
 	temp := ".warren-" + rand.Text()
 	if _, err := v.Link(nil, a.Node, f.Dir, temp); err != nil {

@@ -51,10 +51,21 @@ func (c *call) shownAgent(key string, at backend.Time, pl *place) string {
 		return stranger
 	case key == c.v.o.Agent,
 		c.may(policy.See, &place{res: volumeResource(Label{Kind: KindHome, Owner: key})}),
-		c.v.s.engine.DecideListed(other, policy.See, pl.res).Allow:
+		c.v.s.engine.DecideListed(other, policy.See, pl.res).Allow,
+		c.published(pl):
 		return key
 	}
 	return stranger
+}
+
+// published tells whether pl is in a shared agent's workspace. What others made
+// there they published, and who publishes gives its name with it.
+func (c *call) published(pl *place) bool {
+	if pl.res.Zone != policy.ZoneWorkspace {
+		return false
+	}
+	owner, ok := c.v.s.engine.Principal(pl.res.Owner, policy.ReadWrite)
+	return ok && owner.Agent().Role == policy.Shared
 }
 
 // stray remembers of a node that is about to lose its last name, and that a

@@ -1,0 +1,58 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Steward opens a view that may do what the administrator may, for what a rule
+// of the workspace layer lets agent do where its own view does not reach: to
+// publish, to set its fields. What is made and changed through it is recorded as
+// agent's, and so are refusals (the deny-list holds). The caller decides, by
+// those rules, what it may be used for.
+func (s *Space) Steward(agent string) (*View, error) {
+	return s.Open(Options{Administrator: true, UID: backend.OwnerID, GID: backend.OwnerID, onBehalf: agent})
+}
+
+// author is whom changes and refusals are recorded as.
+func (v *View) author() string {
+	if v.o.onBehalf != "" {
+		return v.o.onBehalf
+	}
+	return v.o.Agent
+}
+
+// Allows tells whether the view may do a at node; false where it does not see
+// it. Nothing is noted of it as a denial.
+func (v *View) Allows(a policy.Action, node backend.NodeID) bool { return v.allows(a, node) }
+
+// Peek is Lookup whose answer goes to no kernel: the Observer is not told.
+func (v *View) Peek(r *Request, parent backend.NodeID, name string) (backend.Attr, error) {
+	c := v.begin("lookup", r)
+	defer c.end()
+	c.watch = nil
+	if err := c.lookup(parent, name); err != nil {
+		return backend.Attr{}, err
+	}
+	return c.attr, nil
+}
+
+// succeed makes a nameless regular file the successor of what name in dir leads
+// to, if that is one too: it keeps who made it and when.
+func (v *View) succeed(node, dir backend.NodeID, name string) error {
+	c := v.begin("write", nil)
+	defer c.end()
+	err := c.in(dir, func(c *call) error {
+		old, typ, err := c.tx.Lookup(dir.Ino(), name)
+		if err != nil || typ != backend.TypeRegular || old.Volume() != c.vol {
+			return err
+		}
+		return c.tx.Succeed(node.Ino(), old.Ino())
+	})
+	if errors.Is(err, backend.NotFound) { // it went meanwhile: the file is a new one
+		return nil
+	}
+	return err
+}
