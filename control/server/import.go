@@ -70,17 +70,37 @@ func (s *Server) treeImport(w http.ResponseWriter, r *http.Request) error {
 	err = i.run()
 	i.report.Millis = time.Since(start).Milliseconds()
 	if err != nil {
+		w.Header().Set("Connection", "close")
 		s.fail(w, r, refusal(err))
 		_ = http.NewResponseController(w).Flush()
-		_, _ = io.Copy(io.Discard, r.Body) // ends when the client has read the answer
+		s.drain(w, r, maxRest) // ends when the client has read the answer
 		return nil
 	}
-	// A tar stream ends before its body does. In full duplex the server leaves
-	// the rest to us, and cannot use the connection again without.
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return err
+	if !s.drain(w, r, maxPadding) {
+		w.Header().Set("Connection", "close")
 	}
 	return reply(w, i.report)
+}
+
+// Bounds of what is read of a body behind its archive: what tar pads its last
+// block with, and what a client sends that does not look at a refusal.
+const (
+	maxPadding = 8 << 20
+	maxRest    = 1 << 30
+	drainTime  = 10 * time.Second
+)
+
+// drain reads r's body to its end, and tells whether it got there: not where the
+// body is longer than limit or takes longer than drainTime. In full duplex the
+// server leaves that to us, and cannot use the connection again without.
+func (s *Server) drain(w http.ResponseWriter, r *http.Request, limit int64) bool {
+	ctl := http.NewResponseController(w)
+	_ = ctl.SetReadDeadline(time.Now().Add(s.drainTime))
+	if n, err := io.CopyN(io.Discard, r.Body, limit+1); n <= limit && err == io.EOF {
+		return ctl.SetReadDeadline(time.Time{}) == nil
+	}
+	_ = ctl.SetReadDeadline(time.Now()) // the server's own attempt ends too
+	return false
 }
 
 // refusal gives an archive's fault its kind.

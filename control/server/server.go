@@ -88,8 +88,9 @@ type Server struct {
 	done chan struct{} // closed when shutting down
 	once sync.Once
 
-	forget   time.Duration // how long after an umount(8) the record goes
-	mounting sync.Mutex    // one mount or unmount at a time
+	forget    time.Duration // how long after an umount(8) the record goes
+	drainTime time.Duration // for what a client sends behind an archive
+	mounting  sync.Mutex    // one mount or unmount at a time
 
 	mu     sync.Mutex
 	runs   map[string]*run   // by id
@@ -101,7 +102,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter,
+	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime,
 		runs: map[string]*run{}, failed: map[string]string{}}
 	s.http = &http.Server{
 		Handler:           s.handler(),
