@@ -1,7 +1,10 @@
 package fusefs
 
 import (
+	"cmp"
+	"hash/maphash"
 	"slices"
+	"sort"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -33,8 +36,25 @@ func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	return fuse.OK
 }
 
-// ReadDir answers from a listing taken at offset 0; a cookie is the index of
-// the next name in it. It never waits for another mount.
+// Cookies of a listing: "." and ".." have these, a name one that follows from
+// the name alone.
+const (
+	cookieDot    = 1
+	cookieDotDot = 2
+	cookieFirst  = 3
+)
+
+// listed is a name of a listing and its cookie: where the next one is looked for.
+type listed struct {
+	cookie uint64
+	view.Dirent
+}
+
+// ReadDir answers from a listing taken at offset 0, in the order of the cookies. A
+// handle that was served from the kernel's cache at first has none when the
+// cache is dropped; it gets one then, and since a cookie does not depend on what
+// else is in the directory, no name that stayed is told twice or left out. It
+// never waits for another mount.
 func (f *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	f.count.add(opReaddir)
 	node := f.node(in.NodeId)
@@ -51,16 +71,16 @@ func (f *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEn
 	} else if err := f.seen(&in.InHeader, h.node); err != nil {
 		return f.status("readdir", err)
 	}
-	for i := in.Offset; i < uint64(len(h.list))+2; i++ {
-		e := fuse.DirEntry{Name: ".", Ino: uint64(h.node), Mode: fuse.S_IFDIR, Off: i + 1}
-		switch {
-		case i == 1:
-			e.Name, e.Ino = "..", uint64(h.up)
-		case i > 1:
-			d := &h.list[i-2]
-			e.Name, e.Ino, e.Mode = d.Name, uint64(d.Node), uint32(d.Type)<<12
-		}
-		if !out.AddDirEntry(e) {
+	if in.Offset < cookieDot && !out.AddDirEntry(fuse.DirEntry{Name: ".", Ino: uint64(h.node), Mode: fuse.S_IFDIR, Off: cookieDot}) {
+		return fuse.OK
+	}
+	if in.Offset < cookieDotDot && !out.AddDirEntry(fuse.DirEntry{Name: "..", Ino: uint64(h.up), Mode: fuse.S_IFDIR, Off: cookieDotDot}) {
+		return fuse.OK
+	}
+	next := sort.Search(len(h.list), func(i int) bool { return h.list[i].cookie > in.Offset })
+	for i := range h.list[next:] {
+		d := &h.list[next+i]
+		if !out.AddDirEntry(fuse.DirEntry{Name: d.Name, Ino: uint64(d.Node), Mode: uint32(d.Type) << 12, Off: d.cookie}) {
 			break
 		}
 	}
@@ -68,20 +88,40 @@ func (f *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEn
 }
 
 // list takes a new listing. h.mu held.
-func (f *fileSystem) list(h *handle, in *fuse.ReadIn) (err error) {
+func (f *fileSystem) list(h *handle, in *fuse.ReadIn) error {
 	if isControl(h.node) {
-		h.list, h.up = f.ctl.list(), f.kern.root
+		h.list, h.up = f.inOrder(f.ctl.list()), f.kern.root
 		return nil
 	}
 	r := f.request(&in.InHeader)
+	var err error
 	if h.up, err = f.view.Parent(&r, h.node); err != nil {
 		h.up = h.node // a directory that was removed while it is open
 	}
-	h.list, err = f.view.List(&r, h.node)
+	list, err := f.view.List(&r, h.node)
 	if h.node == f.kern.root { // what stands there by that name cannot be reached
-		h.list = slices.DeleteFunc(h.list, func(d view.Dirent) bool { return d.Name == ControlDir })
+		list = slices.DeleteFunc(list, func(d view.Dirent) bool { return d.Name == ControlDir })
 	}
+	h.list = f.inOrder(list)
 	return err
+}
+
+// inOrder gives names their cookies, which fit a signed 64-bit offset, and sorts
+// them by these. Two names of one cookie (never seen: 63 bits) get neighbouring ones.
+func (f *fileSystem) inOrder(list []view.Dirent) []listed {
+	out := make([]listed, len(list))
+	for i := range list {
+		out[i] = listed{max(maphash.String(f.hub.order, list[i].Name)>>2, cookieFirst), list[i]}
+	}
+	slices.SortFunc(out, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(a.cookie, b.cookie), cmp.Compare(a.Name, b.Name))
+	})
+	for i := 1; i < len(out); i++ {
+		if out[i].cookie <= out[i-1].cookie {
+			out[i].cookie = out[i-1].cookie + 1
+		}
+	}
+	return out
 }
 
 // ReadDirPlus is not negotiated: its entries would survive an INC_EPOCH sent

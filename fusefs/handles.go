@@ -3,8 +3,6 @@ package fusefs
 import (
 	"sync"
 	"syscall"
-
-	"github.com/warrenfs/warren/policy/view"
 )
 
 // handle is an open file or directory of one mount.
@@ -17,8 +15,8 @@ type handle struct {
 	lazy    bool   // closing sends no FLUSH: its locks go at RELEASE
 
 	mu   sync.Mutex
-	list []view.Dirent // of a directory, as of READDIR at offset 0
-	up   nodeID        // and its parent
+	list []listed // of a directory, as of READDIR at offset 0
+	up   nodeID   // and its parent
 	ctl  *controlHandle
 }
 

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -33,6 +34,7 @@ type Hub struct {
 	log   *slog.Logger
 	posix *filelock.Table
 	flock *filelock.Table
+	order maphash.Seed // of the cookies in listings
 
 	kernels atomic.Pointer[[]*kernel] // replaced under mu
 	conns   atomic.Uint64
@@ -68,6 +70,7 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 		log:    log,
 		posix:  filelock.NewTable(filelock.Grace),
 		flock:  filelock.NewTable(filelock.Grace),
+		order:  maphash.MakeSeed(),
 		mounts: make(map[string]*Mount),
 		busy:   make(map[string]bool),
 	}
