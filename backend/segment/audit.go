@@ -11,6 +11,7 @@ import (
 type auditor struct {
 	c      *Content
 	report func(text string)
+	set    func(key, value []byte) // of a repair
 	counts map[uint64]counts
 	named  map[uint64][]span // by segment
 	freed  map[uint64]map[int64]bool
@@ -26,18 +27,87 @@ func (c *Content) Audit(tx backend.Tx, each func(fn func(backend.Ref) error) err
 	if err := a.load(tx); err != nil {
 		return err
 	}
-	err := each(func(ref backend.Ref) error {
-		at := int64(ref.Offset)
-		a.named[ref.Segment] = append(a.named[ref.Segment], span{at, at + recordSize(ref.Length)})
-		return nil
-	})
-	if err != nil {
+	if err := a.collect(each); err != nil {
 		return err
 	}
 	for _, number := range a.segments() {
 		a.segment(number)
 	}
 	return nil
+}
+
+// Recount is the part of a repair that is about segments: what Audit says of
+// counts and of marks of freed records, it has set right. set is told each key
+// that is to change, with its new value or nil to delete it, and did what that
+// mends. Memory and errors as Audit.
+func (c *Content) Recount(tx backend.Tx, each func(fn func(backend.Ref) error) error, set func(key, value []byte), did func(text string)) error {
+	a := &auditor{c: c, report: did, set: set, counts: map[uint64]counts{}, named: map[uint64][]span{}, freed: map[uint64]map[int64]bool{}}
+	if err := a.load(tx); err != nil {
+		return err
+	}
+	if err := a.collect(each); err != nil {
+		return err
+	}
+	for _, number := range a.segments() {
+		a.recount(number)
+	}
+	return nil
+}
+
+// recount sets right what is kept of a segment.
+func (a *auditor) recount(number uint64) {
+	spans, live, end := a.sum(number)
+	for _, sp := range spans {
+		if a.freed[number][sp.from] {
+			a.set(freedKey(number, uint64(sp.from)), nil)
+			a.bad(number, "the mark of the record at %d as freed is removed: it is named", sp.from)
+		}
+	}
+	n := a.counts[number]
+	if n.is(spans, live, end) {
+		return
+	}
+	next := counts{live: live, refs: uint64(len(spans)), end: max(n.end, end)}
+	a.set(countsKey(number), next.encode())
+	a.bad(number, "counts of %d records of %d bytes up to %d are now %d of %d bytes up to %d",
+		n.refs, n.live, n.end, next.refs, next.live, next.end)
+}
+
+// is tells whether the counts are those of what is named.
+func (n counts) is(spans []span, live, end int64) bool {
+	return n.live == live && n.refs == uint64(len(spans)) && n.end >= end
+}
+
+// wrong tells of a key that makes no sense, which a repair removes.
+func (a *auditor) wrong(key []byte, what string) {
+	text := fmt.Sprintf("%s under the key %x", what, key)
+	if a.set == nil {
+		a.report(text + " is damaged")
+		return
+	}
+	a.set(key, nil)
+	a.report(text + ", damaged, is removed")
+}
+
+// collect notes what is named.
+func (a *auditor) collect(each func(fn func(backend.Ref) error) error) error {
+	return each(func(ref backend.Ref) error {
+		at := int64(ref.Offset)
+		a.named[ref.Segment] = append(a.named[ref.Segment], span{at, at + recordSize(ref.Length)})
+		return nil
+	})
+}
+
+// sum gives the named records of a segment, ascending, their bytes, and where
+// the last ends.
+func (a *auditor) sum(number uint64) (spans []span, live, end int64) {
+	spans = a.named[number]
+	slices.SortFunc(spans, func(x, y span) int { return int(min(max(x.from-y.from, -1), 1)) })
+	spans = slices.Compact(spans)
+	for _, sp := range spans {
+		live, end = live+sp.to-sp.from, max(end, sp.to)
+	}
+	return spans, live, end
 }
 
 func (a *auditor) bad(segment uint64, format string, args ...any) {
@@ -50,7 +120,7 @@ func (a *auditor) load(tx backend.Tx) error {
 		number, ok := countsSegment(k)
 		n, err := decodeCounts(number, v)
 		if !ok || err != nil {
-			a.report(fmt.Sprintf("counts under the key %x are damaged", k))
+			a.wrong(k, "the count")
 			return nil
 		}
 		a.counts[number] = n
@@ -62,7 +132,7 @@ func (a *auditor) load(tx backend.Tx) error {
 	return tx.Scan([]byte{family, subFreed}, []byte{family, subFreed + 1}, func(k, v []byte) error {
 		number, sp, err := freedRecord(k, v)
 		if err != nil {
-			a.report(fmt.Sprintf("the mark of a freed record under the key %x is damaged", k))
+			a.wrong(k, "the mark of a freed record")
 			return nil
 		}
 		if a.freed[number] == nil {
@@ -89,22 +159,19 @@ func (a *auditor) segments() []uint64 {
 }
 
 func (a *auditor) segment(number uint64) {
-	spans := a.named[number]
-	slices.SortFunc(spans, func(x, y span) int { return int(min(max(x.from-y.from, -1), 1)) })
-	spans = slices.Compact(spans)
-	var live, end int64
+	spans, live, end := a.sum(number)
+	last := int64(0)
 	for _, sp := range spans {
-		if sp.from < end {
+		if sp.from < last {
 			a.bad(number, "records at %d overlap", sp.from)
 		}
-		live += sp.to - sp.from
-		end = max(end, sp.to)
+		last = max(last, sp.to)
 		if a.freed[number][sp.from] {
 			a.bad(number, "the record at %d is named and marked as freed", sp.from)
 		}
 	}
 	n := a.counts[number]
-	if n.live != live || n.refs != uint64(len(spans)) || n.end < end {
+	if !n.is(spans, live, end) {
 		a.bad(number, "counts say %d records of %d bytes up to %d; %d of %d bytes up to %d are named",
 			n.refs, n.live, n.end, len(spans), live, end)
 	}

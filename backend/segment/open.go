@@ -39,6 +39,10 @@ type Options struct {
 	// given it as its writeback.Options.Bulk: that store syncs the segments
 	// itself, lets small content ride, and looks at Updates again in its recovery.
 	Logged bool
+	// Mending is for a store that is examined or repaired and that nothing else
+	// uses: damaged counts do not keep Bind from opening it, nothing is cut,
+	// removed or given back by what the counts say, and Puts go to new segments.
+	Mending bool
 	// Settled returns when the Updates up to lsn are durable and no recovery
 	// will look at their bytes again (Content.Verify). nil: WaitCommitted of the
 	// bound store if that is Logged, else its WaitDurable.
@@ -61,6 +65,9 @@ func (o Options) withDefaults() Options {
 	o.SegmentSize = max(o.SegmentSize, fileHead+recordSize(limit))
 	if o.MaxOpen == 0 {
 		o.MaxOpen = 256
+	}
+	if o.Mending {
+		o.ReclaimEvery = -1
 	}
 	if o.ReclaimEvery == 0 {
 		o.ReclaimEvery = time.Second
@@ -211,7 +218,8 @@ func (c *Content) makeBallast() error {
 
 // Bind joins c to store, whose keys of the family 's' are c's from now on, and
 // whose recovery is complete. It removes what a crash left behind the last
-// record that an Update named, and starts the reclaimer. The Store it gives
+// record that an Update named, and starts the reclaimer, but not with
+// Options.Mending. The Store it gives
 // must be used instead of store, by all that Put, Get and Free.
 //
 // Errors: IO when the segments belong to another store; those of store.
@@ -225,11 +233,11 @@ func (c *Content) Bind(ctx context.Context, store backend.Store) (*Store, error)
 		err := tx.Scan([]byte{family, subCounts}, []byte{family, subCounts + 1}, func(k, v []byte) error {
 			n, ok := countsSegment(k)
 			if !ok {
-				return errValue
+				return c.forgive(errValue)
 			}
 			found, err := decodeCounts(n, v)
 			all[n] = found
-			return err
+			return c.forgive(err)
 		})
 		if err != nil {
 			return err
@@ -239,7 +247,7 @@ func (c *Content) Bind(ctx context.Context, store backend.Store) (*Store, error)
 			if s := c.segs[n]; s != nil {
 				s.mark(sp.from)
 			}
-			return err
+			return c.forgive(err)
 		})
 	})
 	if err != nil {
@@ -266,6 +274,14 @@ func (c *Content) Bind(ctx context.Context, store backend.Store) (*Store, error)
 	go s.reclaimer(run)
 	go s.syncer(run)
 	return s, nil
+}
+
+// forgive is nil for what a repair will set right.
+func (c *Content) forgive(err error) error {
+	if c.opts.Mending {
+		return nil
+	}
+	return err
 }
 
 // logged is a store whose recovery looks at Updates until they are committed.
@@ -321,6 +337,9 @@ func (c *Content) recoverSegments(all map[uint64]counts) error {
 			c.segs[number] = s
 			c.log.Error("a segment is missing; what it holds is lost until it comes back", "segment", s.name(), "records", n.refs)
 		}
+	}
+	if c.opts.Mending {
+		return nil
 	}
 	var last *segFile
 	for number, s := range c.segs {

@@ -22,7 +22,7 @@ const maxPasses = 4
 // gets one in the directory lost+found of its volume's root, and a record that
 // cannot be read is set aside under another key. What it cannot mend stays as it
 // is and Check still tells of it: damaged content (a read stays an error, never
-// zeros), a damaged volume record, a content driver's own counts. Each pass holds
+// zeros), a damaged volume record. Each pass holds
 // all inodes and names in memory, some 500 bytes an inode. It may be interrupted
 // and run again.
 func Repair(ctx context.Context, s backend.Store, c backend.Content, o CheckOptions, did func(Problem)) error {
@@ -33,13 +33,42 @@ func Repair(ctx context.Context, s backend.Store, c backend.Content, o CheckOpti
 			return err
 		}
 		if len(f.ops) == 0 {
-			return nil
+			break
 		}
 		if err := f.write(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return recount(ctx, s, c, did)
+}
+
+// recounter is a Content that keeps counts of its own, and tells which keys must
+// change for them to be right.
+type recounter interface {
+	Recount(kv backend.Tx, each func(fn func(backend.Ref) error) error, set func(key, value []byte), did func(text string)) error
+}
+
+// recount sets a content driver's counts right, when all extents are what they
+// will be.
+func recount(ctx context.Context, s backend.Store, c backend.Content, did func(Problem)) error {
+	r, ok := c.(recounter)
+	if !ok {
+		return nil
+	}
+	f := &fixer{ctx: ctx, store: s, report: did}
+	err := s.View(ctx, func(kv backend.Tx) error {
+		return r.Recount(kv, func(fn func(backend.Ref) error) error { return eachRef(ctx, kv, fn) }, func(key, value []byte) {
+			if value == nil {
+				f.delete(key)
+			} else {
+				f.set(key, value)
+			}
+		}, func(text string) { f.did(0, 0, "%s", text) })
+	})
+	if err != nil || len(f.ops) == 0 {
+		return err
+	}
+	return f.write()
 }
 
 // fixer is one pass.

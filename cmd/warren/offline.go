@@ -49,7 +49,7 @@ func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, prog
 // log is damaged. Both the log and the lock are the
 // caller's to close.
 func openBroken(ctx context.Context, dir string, acceptLoss bool, log *slog.Logger) (*store, error) {
-	s := &store{dir: dir, acceptLoss: acceptLoss}
+	s := &store{dir: dir, acceptLoss: acceptLoss, mending: true}
 	if err := s.owned(); err != nil {
 		return nil, err
 	}

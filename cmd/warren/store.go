@@ -64,6 +64,7 @@ type store struct {
 	pending func() int64 // bytes on the way into driver
 
 	acceptLoss bool // open with what is left of a damaged log
+	mending    bool // open with damaged counts, and remove nothing by them
 }
 
 // newStore says what openStore may make. The zero value: nothing.
@@ -191,7 +192,7 @@ func (s *store) openContent(ctx context.Context, kv backend.Store, log *slog.Log
 		return badger.Content{}, nil
 	}
 	total := s.driver.Space().Total
-	c, err := segment.Open(segment.Options{Dir: filepath.Join(s.dir, segmentDir), Log: log.With("part", "segments"), Logged: true,
+	c, err := segment.Open(segment.Options{Dir: filepath.Join(s.dir, segmentDir), Log: log.With("part", "segments"), Logged: true, Mending: s.mending,
 		Reserve: min(maxReserve, total/16), Ballast: segmentBallast})
 	if err != nil {
 		return nil, errors.Join(err, kv.Close())
