@@ -88,7 +88,7 @@ func (r *Registry) reconcile(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.settleWorkspaces(ctx)
 }
 
 func (r *Registry) settle(ctx context.Context, kind, name string, removing bool, vols []volume, drop func()) error {

@@ -41,6 +41,26 @@ type Project struct {
 	Created time.Time         `json:"created"`
 }
 
+// Workspace is a volume people work in. Of a device's there is always a record;
+// of an agent's, a user's and a project's only what was changed of it.
+type Workspace struct {
+	UUID     string    `json:"uuid"` // "default" for the one that is there from the start
+	Kind     string    `json:"kind"` // agent, user, project, device
+	Owner    string    `json:"owner"`
+	Name     string    `json:"name"`
+	Provider string    `json:"provider,omitempty"`
+	Created  time.Time `json:"created"`
+	Accessed time.Time `json:"accessed"`
+	Removing bool      `json:"removing,omitempty"`
+}
+
+// Binding says which workspace a device has.
+type Binding struct {
+	Device    string    `json:"device"`
+	Workspace string    `json:"workspace"` // UUID
+	Bound     time.Time `json:"bound"`
+}
+
 // Mount is a mount that is to be there whenever the daemon runs.
 type Mount struct {
 	ID         string    `json:"id"`
@@ -76,6 +96,9 @@ const (
 	recMount    = "mount"
 	recToken    = "token"
 	recSettings = "settings"
+
+	recWorkspace = "workspace"
+	recDevice    = "device"
 )
 
 // recordKey is 'g', the kind, '/' and the name.

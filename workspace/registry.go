@@ -30,6 +30,9 @@ type Registry struct {
 	mounts   map[string]*Mount // by id
 	tokens   map[string]*Token // by id; the map is replaced too
 	settings Settings
+
+	workspaces map[string]*Workspace // by UUID
+	devices    map[string]*Binding   // by device id; the map is replaced too
 }
 
 // Options are what a registry needs.
@@ -80,6 +83,12 @@ func (r *Registry) load(ctx context.Context) error {
 			return err
 		}
 		if err = checkTokens(r.tokens); err != nil {
+			return err
+		}
+		if r.workspaces, err = loadAll(tx, recWorkspace, func(w *Workspace) string { return w.UUID }); err != nil {
+			return err
+		}
+		if r.devices, err = loadAll(tx, recDevice, func(b *Binding) string { return b.Device }); err != nil {
 			return err
 		}
 		all, err := loadAll(tx, recSettings, func(*Settings) string { return "" })

@@ -65,15 +65,7 @@ func projectVolumes(slug string) []volume {
 }
 
 // storeVolumes are there whatever the records say.
-func storeVolumes() []volume {
-	return []volume{{Label: view.Label{Kind: view.KindDevice, Owner: DefaultWorkspace}, Mode: 0o755, Stock: []view.Stock{
-		{Name: "session.md"},
-		{Name: "config.toml"},
-		{Name: "mcp", Dir: true},
-		{Name: "skills", Dir: true},
-		{Name: "memory", Dir: true},
-	}}}
-}
+func storeVolumes() []volume { return deviceVolumes(DefaultWorkspace) }
 
 // ensure makes volumes, outer first.
 func (r *Registry) ensure(ctx context.Context, vols []volume) error {
