@@ -6,6 +6,10 @@ MAKEFLAGS += --no-print-directory
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# Where mount(8) looks for its helpers; empty: install none.
+SBINDIR ?= /sbin
+UNITDIR ?= $(PREFIX)/lib/systemd
+ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
@@ -34,7 +38,7 @@ help: ## list these targets
 .PHONY: build
 build: ## bin/warren
 	@scripts/deps build
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/warren ./cmd/warren
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/warren ./cmd/warren
 
 .PHONY: demo
 demo: ## from nothing to agents at work in one tree; KEEP=1 leaves it up
@@ -113,8 +117,46 @@ bench: ## compare with the native filesystem and installed peers; BENCH='--scale
 ci: lint test ## what .ci/run does
 
 .PHONY: install
-install: build ## into PREFIX (/usr/local), below DESTDIR
+install: build ## into PREFIX (/usr/local), below DESTDIR: program, man pages, completions, units, mount.warren
 	install -D -m 0755 bin/warren '$(DESTDIR)$(PREFIX)/bin/warren'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	bin/warren man --dir '$(DESTDIR)$(PREFIX)/share/man/man1'
+	install -D -m 0644 scripts/package/mount.warren.8 '$(DESTDIR)$(PREFIX)/share/man/man8/mount.warren.8'
+	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(ZSHDIR)' \
+		'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d'
+	bin/warren completion bash >'$(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren'
+	bin/warren completion zsh >'$(DESTDIR)$(ZSHDIR)/_warren'
+	bin/warren completion fish >'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish'
+	install -d '$(DESTDIR)$(UNITDIR)/system' '$(DESTDIR)$(UNITDIR)/user'
+	sed 's|@BINDIR@|$(PREFIX)/bin|' scripts/package/warren.service >'$(DESTDIR)$(UNITDIR)/system/warren.service'
+	sed 's|@BINDIR@|$(PREFIX)/bin|' scripts/package/warren-user.service >'$(DESTDIR)$(UNITDIR)/user/warren.service'
+	$(if $(SBINDIR),install -d '$(DESTDIR)$(SBINDIR)')
+	$(if $(SBINDIR),ln -sfn '$(PREFIX)/bin/warren' '$(DESTDIR)$(SBINDIR)/mount.warren')
+	$(if $(SBINDIR),ln -sfn '$(PREFIX)/bin/warren' '$(DESTDIR)$(SBINDIR)/mount.fuse.warren')
+
+.PHONY: uninstall
+uninstall: ## what install put there
+	rm -f '$(DESTDIR)$(PREFIX)/bin/warren' '$(DESTDIR)$(PREFIX)'/share/man/man1/warren{,-*}.1 \
+		'$(DESTDIR)$(PREFIX)/share/man/man8/mount.warren.8' \
+		'$(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren' '$(DESTDIR)$(ZSHDIR)/_warren' \
+		'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish' \
+		'$(DESTDIR)$(UNITDIR)/system/warren.service' '$(DESTDIR)$(UNITDIR)/user/warren.service'
+	$(if $(SBINDIR),rm -f '$(DESTDIR)$(SBINDIR)/mount.warren' '$(DESTDIR)$(SBINDIR)/mount.fuse.warren')
+
+.PHONY: deb
+deb: ## dist/warren_VERSION_ARCH.deb
+	@scripts/deps deb
+	rm -rf dist/root
+	@$(MAKE) install DESTDIR=dist/root PREFIX=/usr SBINDIR=/usr/sbin ZSHDIR=/usr/share/zsh/vendor-completions
+	scripts/package/deb dist/root '$(VERSION)'
+
+.PHONY: trydeb
+trydeb: deb ## install, serve and purge the package in a fresh Debian root (root, debootstrap)
+	scripts/package/try dist/warren_*.deb
+
+.PHONY: repro
+repro: ## two builds in two directories give the same bytes, program and package
+	scripts/package/repro '$(VERSION)'
 
 .PHONY: clean
 clean: ## remove what was built

@@ -25,6 +25,7 @@ type serveOptions struct {
 	Format  string
 	Memory  int64
 	ReadyFD int
+	OnStop  string
 
 	Metrics      string
 	MetricsToken string
@@ -46,6 +47,7 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Metrics, "metrics", "", "serve Prometheus metrics on a loopback `ADDRESS`, such as 127.0.0.1:9464 (default: not at all)")
 	f.StringVar(&o.MetricsToken, "metrics-token-file", "", "answer only who shows the token in `FILE`, as a bearer")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
+	f.StringVar(&o.OnStop, "on-stop", "unmount", "what becomes of mounts when it stops: `unmount|keep`; kept ones answer ENOTCONN until the next serve")
 	f.StringVar(&o.Transport, "transport", "own", "how requests of the kernel are read: `own|gofuse`")
 	f.BoolVar(&o.DebugFuse, "debug-fuse", false, "log each request of the kernel and its reply: names, sizes, the first bytes of contents (implies --log-level debug)")
 	f.StringVar(&o.Profile, "pprof", "", "serve profiles of the daemon on a loopback `ADDRESS`, for development")
@@ -58,8 +60,13 @@ func newServeCommand(a *app) *cobra.Command {
 	c := command("serve [--store DIR] [--socket PATH]", "Serve a store, in the foreground", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runServe(ctx, a, o) })
 	c.Long = `Serve a store: its mounts and the admin socket. It stays in the foreground, logs to
-stderr, and prints one line when it is ready. SIGTERM and SIGINT unmount, write
-everything to the disk and end it. Mounts made by ` + "`warren mount`" + ` come back with the next serve.`
+stderr, and prints one line when it is ready (under systemd it tells that as well:
+Type=notify). SIGTERM and SIGINT unmount, write everything to the disk and end it.
+Mounts made by ` + "`warren mount`" + ` come back with the next serve.
+
+With --on-stop keep the mounts stay where they are, for a daemon that is being
+replaced: until the next serve takes their places, whoever uses them gets ENOTCONN,
+and no program can write to the bare directories beneath.`
 	o.AddFlags(c.Flags())
 	return c
 }
@@ -100,6 +107,7 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	if err := o.prepare(d); err != nil {
 		return errors.Join(err, d.close(ctx))
 	}
+	d.leave = o.OnStop == "keep"
 	err = d.serve(ctx, func() { a.ready(o.ReadyFD, d) })
 	if err == nil && ctx.Err() != nil {
 		log.Info("stopped")
@@ -109,6 +117,9 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 
 // check refuses what makes no sense, before anything is opened.
 func (o *serveOptions) check() error {
+	if o.OnStop != "unmount" && o.OnStop != "keep" {
+		return usagef("--on-stop %q is not unmount or keep", o.OnStop)
+	}
 	if o.Transport != "own" && o.Transport != "gofuse" {
 		return usagef("--transport %q is not own or gofuse", o.Transport)
 	}
@@ -158,6 +169,7 @@ func (a *app) ready(fd int, d *daemon) {
 		}{true, d.socket, d.store.dir, os.Getpid()})
 	}
 	a.say("warren: ready on %s (store %s, pid %d)", d.socket, d.store.dir, os.Getpid())
+	tellManager(a.getenv, "READY=1")
 	if fd > 2 {
 		f := os.NewFile(uintptr(fd), "ready")
 		_, _ = fmt.Fprintln(f, "ready")

@@ -7,7 +7,8 @@
 // carries what every command needs. Only main turns errors into exit codes
 // (exit.go).
 //
-// `warren run` starts this program again in stages (run_stages.go).
+// `warren run` starts this program again in stages (run_stages.go). mount(8)
+// starts it as mount.warren (mount_helper.go).
 package main
 
 import (
@@ -17,6 +18,9 @@ import (
 func main() {
 	if runStage() {
 		return
+	}
+	if isMountHelper(os.Args[0]) {
+		os.Exit(newApp().mountHelper(os.Args[1:]))
 	}
 	os.Exit(newApp().main(os.Args[1:]))
 }

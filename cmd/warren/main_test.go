@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	testscript.Main(m, map[string]func(){
-		"warren": func() { os.Exit(newApp().main(os.Args[1:])) },
+		"warren":       func() { os.Exit(newApp().main(os.Args[1:])) },
+		"mount.warren": func() { os.Exit(newApp().mountHelper(os.Args[1:])) },
 	})
 }
 

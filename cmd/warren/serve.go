@@ -33,6 +33,7 @@ type daemon struct {
 	log      *slog.Logger
 	started  time.Time
 	socket   string
+	leave    bool // mounts stay when it stops
 }
 
 // openSpace puts the door before an open store and reads the registry. hub may
@@ -71,7 +72,7 @@ func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	d.server = server.New(server.Options{Registry: d.registry, Space: d.space, Mounts: mounter{d.hub},
+	d.server = server.New(server.Options{Registry: d.registry, Space: d.space, Mounts: mounter{d.hub, d.log.With("part", "mounts")},
 		Daemon: d.facts(), Log: log.With("part", "api")})
 	if d.listener, err = listen(socket); err != nil {
 		return nil, err
@@ -102,8 +103,8 @@ func (d *daemon) notes() []string {
 	return notes
 }
 
-// serve answers until ctx ends, then lets go of everything in order: mounts,
-// so that no program can write any more; API; store.
+// serve answers until ctx ends, then lets go of everything in order: API; mounts,
+// so that no program can write any more; store.
 func (d *daemon) serve(ctx context.Context, ready func()) error {
 	if err := d.server.ClearRuns(); err != nil {
 		d.log.Error("left-over mounts of runs stay", "err", err)
@@ -116,7 +117,8 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		d.log.Info("stopping")
+		d.log.Info("stopping", "mounts", len(d.hub.Mounts()), "keep", d.leave)
+		tellManager(os.Getenv, "STOPPING=1")
 	case err = <-failed:
 	}
 	return errors.Join(err, d.close(context.WithoutCancel(ctx)))
@@ -136,7 +138,9 @@ func (d *daemon) close(ctx context.Context) error {
 		stop()
 		_ = os.Remove(d.socket)
 	}
-	if d.hub != nil {
+	if d.hub != nil && d.leave {
+		d.hub.Leave(ctx)
+	} else if d.hub != nil {
 		errs = append(errs, d.hub.Close(ctx))
 	}
 	if d.store.tree != nil {
@@ -206,16 +210,28 @@ func listen(socket string) (net.Listener, error) {
 }
 
 // mounter lets the API mount by fusefs.
-type mounter struct{ hub *fusefs.Hub }
+type mounter struct {
+	hub *fusefs.Hub
+	log *slog.Logger
+}
 
 var _ server.Mounter = mounter{}
 
 func (m mounter) Mount(ctx context.Context, s server.Mounting) (string, error) {
 	o := s.View
+	var inside []int
+	if s.Recorded {
+		inside = processesBelow(s.Dir)
+	}
 	got, err := m.hub.Mount(ctx, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir, Exact: s.Recorded,
 		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther})
 	if err != nil {
 		return "", err
+	}
+	if len(inside) > 0 {
+		m.log.Warn("processes are still in the mount of the daemon before: there they get ENOTCONN "+
+			"(Transport endpoint is not connected) until they enter the directory anew (cd) and open their files again",
+			"dir", got.Dir(), "pids", inside)
 	}
 	if s.Gone != nil {
 		go func() {
