@@ -2,7 +2,6 @@ package view
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"io"
 	"strings"
@@ -10,9 +9,6 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 )
-
-// chunk is how many bytes of a file are written at once.
-const chunk = 1 << 20
 
 // ReadFile gives the content of the regular file at a tree path, as it was at
 // one moment. TooBig if it has more than limit bytes (limit < 0: any number).
@@ -40,7 +36,7 @@ func (v *View) ReadFile(path string, limit int64) ([]byte, backend.Attr, error) 
 // WriteFile replaces the content of the file at a tree path, or makes the
 // file with mode. It is Put, but an existing file keeps its mode.
 func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, error) {
-	f, err := v.put(path, bytes.NewReader(data), mode, &walk{v: v, create: true}, true)
+	f, _, err := v.put(path, bytes.NewReader(data), mode, &walk{v: v, create: true}, true, Cond{})
 	return f.Attr, err
 }
 
@@ -52,46 +48,15 @@ func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, e
 // write the file but not its directory (session.md) it is written in place, in
 // steps of up to 1 MiB. An error of body is returned as it is.
 func (v *View) Put(path string, body io.Reader, mode uint32) (Found, error) {
-	return v.put(path, body, mode, &walk{v: v, create: true}, false)
+	f, _, err := v.put(path, body, mode, &walk{v: v, create: true}, false, Cond{})
+	return f, err
 }
 
 // PutHere is Put that follows no symlink at the end of path: what stands there
 // must be a regular file, or nothing.
 func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) {
-	return v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false)
-}
-
-func (v *View) put(path string, body io.Reader, mode uint32, w *walk, keep bool) (Found, error) {
-	f, err := v.writable(path, w)
-	if err != nil {
-		return Found{}, err
-	}
-	exists := f.Attr.Node != 0
-	switch {
-	case exists && (keep || mode == 0):
-		mode = f.Attr.Mode
-	case mode == 0:
-		mode = 0o644
-	}
-	first, err := io.ReadAll(io.LimitReader(body, chunk))
-	if err != nil {
-		return Found{}, err
-	}
-	if len(first) == chunk {
-		body = io.MultiReader(bytes.NewReader(first), body)
-	} else {
-		body = bytes.NewReader(first)
-	}
-	size := min(len(first)+1, chunk)
-	if exists && !v.allows(policy.Create, f.Dir) {
-		f.Attr, err = v.rewrite(&f.Attr, body, size, mode)
-	} else {
-		f.Attr, err = v.replace(&f, body, size, mode)
-	}
-	if err != nil {
-		return Found{}, pathError("write", path, err)
-	}
-	return f, nil
+	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false, Cond{})
+	return f, err
 }
 
 // writable finds the regular file at path that may be written, by the name that
@@ -111,45 +76,6 @@ func (v *View) writable(path string, w *walk) (Found, error) {
 	}
 	_, err = v.Open(nil, f.Attr.Node, OpenFlags{Write: true})
 	return f, pathError("write", path, err)
-}
-
-// replace writes a nameless file, like the one at f if there is one, and then
-// gives it the name.
-func (v *View) replace(f *Found, body io.Reader, size int, mode uint32) (backend.Attr, error) {
-	a, err := v.Tmpfile(nil, f.Dir, mode)
-	if err != nil {
-		return a, err
-	}
-	defer v.s.Dropped(a.Node) // it stays if it got a name
-	old := &f.Attr
-	if old.Node != 0 {
-		if old.UID != a.UID || old.GID != a.GID {
-			if _, err := v.Setattr(nil, a.Node, backend.SetAttr{UID: &old.UID, GID: &old.GID, Mode: &mode}); err != nil {
-				return a, err
-			}
-		}
-		if err := v.copyXattrs(old.Node, a.Node); err != nil {
-			return a, err
-		}
-	}
-	if err := v.writeAll(a.Node, body, size); err != nil {
-		return a, err
-	}
-	got, err := v.Link(nil, a.Node, f.Dir, f.Name)
-	if err == nil || !errors.Is(err, backend.Exist) {
-		return got, err
-	}
-	if err := v.succeed(a.Node, f.Dir, f.Name); err != nil {
-		return a, err
-	}
-	temp := ".warren-" + rand.Text()
-	if _, err := v.Link(nil, a.Node, f.Dir, temp); err != nil {
-		return a, err
-	}
-	if err := v.Rename(nil, f.Dir, temp, f.Dir, f.Name, 0); err != nil {
-		return a, errors.Join(err, v.Unlink(nil, f.Dir, temp))
-	}
-	return v.Getattr(nil, a.Node)
 }
 
 // copyXattrs gives one file the extended attributes of another in the same
@@ -195,38 +121,6 @@ func (v *View) allows(a policy.Action, node backend.NodeID) bool {
 		})
 	})
 	return yes && err == nil
-}
-
-// rewrite replaces a file's content in place.
-func (v *View) rewrite(old *backend.Attr, body io.Reader, size int, mode uint32) (backend.Attr, error) {
-	if _, err := v.Open(nil, old.Node, OpenFlags{Write: true, Truncate: true}); err != nil {
-		return backend.Attr{}, err
-	}
-	if err := v.writeAll(old.Node, body, size); err != nil {
-		return backend.Attr{}, err
-	}
-	if mode != old.Mode {
-		return v.Setattr(nil, old.Node, backend.SetAttr{Mode: &mode})
-	}
-	return v.Getattr(nil, old.Node)
-}
-
-// writeAll writes all of body, size bytes at a time, to an empty file.
-func (v *View) writeAll(node backend.NodeID, body io.Reader, size int) error {
-	buf := make([]byte, size)
-	for off := uint64(0); ; {
-		n, rerr := ReadFull(body, buf)
-		if err := v.WriteFull(node, buf[:n], off); err != nil {
-			return err
-		}
-		off += uint64(n)
-		if errors.Is(rerr, io.EOF) {
-			return nil
-		}
-		if rerr != nil {
-			return rerr
-		}
-	}
 }
 
 // WriteFull is Write that does not come back short: it writes all of b at off, or

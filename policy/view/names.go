@@ -240,6 +240,11 @@ func (c *call) keepZone(node backend.NodeID, z policy.Zone) {
 // Link gives node one more name. Errors: NotPermitted for a directory, Exist,
 // CrossVolume, Denied, ReadOnly, TooManyLinks.
 func (v *View) Link(r *Request, node, newParent backend.NodeID, newName string) (backend.Attr, error) {
+	return v.link(r, node, newParent, newName, nil)
+}
+
+// link is Link that calls after, if set, when it is done; with the lock held.
+func (v *View) link(r *Request, node, newParent backend.NodeID, newName string, after func(*call) error) (backend.Attr, error) {
 	c := v.begin("link", r)
 	defer c.end()
 	if err := checkName(newName); err != nil {
@@ -268,7 +273,10 @@ func (v *View) Link(r *Request, node, newParent backend.NodeID, newName string) 
 		if pl.attr.Nlink == 0 {
 			c.v.s.forgetZone(node)
 		}
-		return c.answerEntry(newParent, newName, node.Ino())
+		if err := c.answerEntry(newParent, newName, node.Ino()); err != nil || after == nil {
+			return err
+		}
+		return after(c)
 	})
 	if err != nil {
 		return backend.Attr{}, err

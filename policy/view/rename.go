@@ -11,6 +11,13 @@ import (
 // Exchange. Errors: those of rename(2); CrossVolume, Denied, ReadOnly; Busy for
 // the root of a volume.
 func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent backend.NodeID, newName string, flags RenameFlags) error {
+	return v.rename(r, parent, name, newParent, newName, flags, nil, nil)
+}
+
+// rename is Rename that asks before, if set, when all but the doing is decided,
+// and calls after, if set, when it is done; both with the lock held.
+func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent backend.NodeID, newName string,
+	flags RenameFlags, before, after func(*move) error) error {
 	c := v.begin("rename", r)
 	defer c.end()
 	if err := checkName(name); err != nil {
@@ -38,6 +45,11 @@ func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent 
 		if err := m.allowed(); err != nil {
 			return err
 		}
+		if before != nil {
+			if err := before(&m); err != nil {
+				return err
+			}
+		}
 		for _, e := range []*end{&m.from, &m.to} {
 			if e.there {
 				left.note(c, Edge{Parent: e.dir.attr.Node, Name: e.name, Node: e.node.attr.Node})
@@ -48,6 +60,11 @@ func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent 
 			return err
 		}
 		shifted = m.shifts()
+		if after != nil {
+			if err := after(&m); err != nil {
+				return err
+			}
+		}
 		return left.settle(c)
 	})
 	left.send()

@@ -1,0 +1,177 @@
+package view
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
+)
+
+// Cond is what must hold for a write to be done. The zero value asks for
+// nothing.
+type Cond struct {
+	Match  string // Conflict unless the file is there and has this etag
+	Absent bool   // Exist if there is a file
+}
+
+// Etag names the present state of a regular file: it is another one after every
+// change of the file's content, and may be after others. "" for anything else.
+func (v *View) Etag(node backend.NodeID) (etag string, err error) {
+	_, err = v.look(func(c *call) error {
+		return c.in(node, func(c *call) error {
+			var pl place
+			if err := c.seen(node.Ino(), &pl); err != nil {
+				return err
+			}
+			etag, err = c.etag(&pl)
+			return err
+		})
+	})
+	return etag, err
+}
+
+// etag is Etag with the lock held. The time of the last change of an inode only
+// grows, whatever the clock does (tree.Txn.touch), and nobody can set it.
+func (c *call) etag(pl *place) (string, error) {
+	if pl.blank || pl.attr.Type != backend.TypeRegular {
+		return "", nil
+	}
+	p, err := c.tx.Provenance(pl.ino())
+	if err != nil {
+		return "", err
+	}
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], uint64(pl.attr.Node))
+	binary.BigEndian.PutUint64(b[8:], uint64(p.ModifiedAt))
+	sum := sha256.Sum256(b[:])
+	return base64.RawURLEncoding.EncodeToString(sum[:12]), nil
+}
+
+// holds tells whether cond is met where a write meets pl. The lock is held.
+func (c *call) holds(cond Cond, pl *place) error {
+	if cond.Absent {
+		return backend.Exist
+	}
+	if cond.Match == "" {
+		return nil
+	}
+	etag, err := c.etag(pl)
+	if err == nil && etag != cond.Match {
+		err = errMoved
+	}
+	return err
+}
+
+// errMoved is the failure of a condition on an etag.
+var errMoved = &backend.Error{Kind: backend.Conflict, Err: errors.New("it has changed: its etag is another one now")}
+
+// ReadAt is Read that also gives the attributes and the etag of the file, all as
+// of one moment.
+func (v *View) ReadAt(node backend.NodeID, p []byte, off uint64) (n int, a backend.Attr, etag string, err error) {
+	c := v.begin("read", nil)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if err := c.need(policy.Read, &pl, ""); err != nil {
+			return err
+		}
+		if etag, err = c.etag(&pl); err != nil {
+			return err
+		}
+		c.show(&pl)
+		a = c.attr
+		n, err = c.tx.Read(node.Ino(), p, off) // may give the lock back
+		return err
+	})
+	return n, a, etag, err
+}
+
+// AppendFile adds data to the end of the file at a tree path, as one step for every
+// reader, or makes the file with mode (0: 0644). The etag is that of what it
+// leaves. Errors: Put's; Exist and Conflict as cond says.
+func (v *View) AppendFile(path string, data []byte, mode uint32, cond Cond) (f Found, etag string, err error) {
+	for range maxRetries {
+		if f, err = v.writable(path, &walk{v: v, create: true}); err != nil {
+			return f, "", err
+		}
+		if f.Attr.Node == 0 {
+			if cond.Match != "" {
+				return f, "", pathError("write", path, backend.NotFound)
+			}
+			f, etag, err = v.PutIf(path, bytes.NewReader(data), mode, Cond{Absent: true})
+			if cond.Absent || !errors.Is(err, backend.Exist) {
+				return f, etag, err
+			}
+			continue // made by another meanwhile
+		}
+		etag, err = v.appendTo(&f, data, cond)
+		if !isNotFound(err) {
+			return f, etag, atPath("write", path, err)
+		}
+	}
+	return f, "", pathError("write", path, backend.Conflict)
+}
+
+// maxRetries bounds how often an operation starts again because what it found
+// was replaced.
+const maxRetries = 16
+
+func (v *View) appendTo(f *Found, data []byte, cond Cond) (etag string, err error) {
+	node := f.Attr.Node
+	c := v.begin("append", nil)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if err := c.need(policy.Write, &pl, ""); err != nil {
+			return err
+		}
+		if pl.attr.Nlink == 0 {
+			return backend.NotFound // replaced since it was found
+		}
+		if err := c.holds(cond, &pl); err != nil {
+			return err
+		}
+		if err := c.disarm(&pl); err != nil {
+			return err
+		}
+		for rest := data; len(rest) > 0; {
+			w, err := c.tx.Append(node.Ino(), rest)
+			if err != nil {
+				return err
+			}
+			rest = rest[w.N:]
+		}
+		return c.settled(node.Ino(), f, &etag)
+	})
+	return etag, err
+}
+
+// settled fills in what a write has left at ino. The lock is held.
+func (c *call) settled(ino backend.Ino, f *Found, etag *string) error {
+	var pl place
+	err := c.place(ino, &pl)
+	if err == nil {
+		*etag, err = c.etag(&pl)
+	}
+	c.show(&pl)
+	f.Attr = c.attr
+	return err
+}
+
+// atPath adds a path to an error that has none.
+func atPath(op, path string, err error) error {
+	if e, ok := err.(*backend.Error); ok && e.Path == "" && e.Op == "" {
+		return &backend.Error{Op: op, Path: path, Kind: e.Kind, Err: e.Err}
+	}
+	return pathError(op, path, err)
+}
