@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/warrenfs/warren/backend"
@@ -18,22 +20,74 @@ func (tx *Txn) CopyRange(src backend.Ino, srcOff uint64, dst backend.Ino, dstOff
 	if err != nil {
 		return 0, err
 	}
+	if src == dst && srcOff < s.rec.size {
+		n = min(n, s.rec.size-srcOff)
+		if srcOff < dstOff+n && dstOff < srcOff+n {
+			return 0, backend.Invalid
+		}
+	}
+	return tx.copyFrom(Source{v: tx.v, ino: src, rec: s.rec}, srcOff, dst, dstOff, n)
+}
+
+// Source is a file of one volume as it was when it was asked for, to be copied
+// into another volume by CopyFrom.
+type Source struct {
+	v     *volume
+	ino   backend.Ino
+	rec   record
+	state []byte // rec as stored; nil: it cannot change, its volume being locked
+}
+
+// Source gives ino to copy from.
+func (tx *Txn) Source(ino backend.Ino) (Source, error) {
+	n, err := tx.load(ino)
+	if err != nil {
+		return Source{}, err
+	}
+	s := Source{v: tx.v, ino: ino, rec: n.rec}
+	err = tx.t.store.View(bg, func(kv backend.Tx) error {
+		b, err := kv.Get(inodeKey(tx.v.id, ino))
+		s.state = append([]byte{}, b...)
+		return err
+	})
+	return s, err
+}
+
+// same fails with WouldBlock when the source is not any more as it was.
+func (s *Source) same(kv backend.Tx) error {
+	if s.state == nil {
+		return nil
+	}
+	b, err := kv.Get(inodeKey(s.v.id, s.ino))
+	if errors.Is(err, backend.NotFound) {
+		return backend.WouldBlock
+	}
+	if err == nil && (s.v.removed.Load() || !bytes.Equal(b, s.state)) {
+		return backend.WouldBlock
+	}
+	return err
+}
+
+// CopyFrom is CopyRange from a file of another volume. WouldBlock when that
+// changed since it was asked for.
+func (tx *Txn) CopyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n uint64) (uint64, error) {
+	return tx.copyFrom(src, srcOff, dst, dstOff, n)
+}
+
+func (tx *Txn) copyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n uint64) (uint64, error) {
 	d, err := tx.load(dst)
 	if err != nil {
 		return 0, err
 	}
-	if err := sizable(&s.rec, 0); err != nil {
+	if err := sizable(&src.rec, 0); err != nil {
 		return 0, err
 	}
-	if srcOff >= s.rec.size {
+	if srcOff >= src.rec.size {
 		return 0, nil
 	}
-	n = min(n, s.rec.size-srcOff)
+	n = min(n, src.rec.size-srcOff)
 	if err := sizable(&d.rec, dstOff+n); err != nil || dstOff+n < dstOff {
 		return 0, orInvalid(err)
-	}
-	if src == dst && srcOff < dstOff+n && dstOff < srcOff+n {
-		return 0, backend.Invalid
 	}
 	if n == 0 {
 		return 0, nil
@@ -53,8 +107,10 @@ func (tx *Txn) CopyRange(src backend.Ino, srcOff uint64, dst backend.Ino, dstOff
 		if tx.Op.KillPriv {
 			killPriv(&r)
 		}
-		var err error
-		done, err = w.copyRange(s, srcOff, dst, &r, dstOff, n)
+		err := src.same(w.kv)
+		if err == nil {
+			done, err = w.copyRange(&src, srcOff, dst, &r, dstOff, n)
+		}
 		w.putInode(dst, &r)
 		return err
 	})
@@ -67,9 +123,9 @@ func (tx *Txn) CopyRange(src backend.Ino, srcOff uint64, dst backend.Ino, dstOff
 	return done, nil
 }
 
-func (w *writer) copyRange(s *inode, srcOff uint64, dst backend.Ino, r *record, dstOff, n uint64) (uint64, error) {
+func (w *writer) copyRange(s *Source, srcOff uint64, dst backend.Ino, r *record, dstOff, n uint64) (uint64, error) {
 	var take []extent
-	err := extentsIn(w.kv, w.v.id, s.ino, s.rec.extents.high, srcOff, srcOff+n, func(e *extent) error {
+	err := extentsIn(w.kv, s.v.id, s.ino, s.rec.extents.high, srcOff, srcOff+n, func(e *extent) error {
 		if s.rec.extents.void(e) {
 			return nil
 		}

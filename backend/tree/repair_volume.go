@@ -76,19 +76,22 @@ func (v *volfix) scan(family byte, least int, fn func(key, b []byte)) error {
 
 func (v *volfix) usage() error {
 	b, err := v.kv.Get(appendVol(nil, famUsage, v.rec.ID))
-	if errors.Is(err, backend.NotFound) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, backend.NotFound) {
 		return err
 	}
-	if v.old, err = decodeUsage(v.rec.ID, b); err == nil {
+	if err != nil {
+		v.old = usage{}
+	} else if v.old, err = decodeUsage(v.rec.ID, b); err == nil {
 		v.oldOK = true
 	} else {
 		v.old = usage{}
 	}
 	v.use.nextIno, v.use.nextContent = v.old.nextIno, v.old.nextContent
-	return nil
+	if !v.oldOK { // other volumes may name content of this one
+		v.use.nextContent, err = firstContent()
+		v.use.nextContent += 1 << 39
+	}
+	return err
 }
 
 func (v *volfix) inodes() error {

@@ -212,6 +212,17 @@ func (t *Tree) newVolumeID() (backend.VolumeID, error) {
 	}
 }
 
+// firstContent draws where a volume begins to number its content. Content that other
+// volumes share outlives its volume, and a volume may get the number of one that is
+// gone: then it does not give out the same content numbers again.
+func firstContent() (uint64, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, &backend.Error{Op: "create volume", Kind: backend.IO, Err: err}
+	}
+	return binary.BigEndian.Uint64(b[:])>>26 + 1, nil // 38 bits of 40
+}
+
 // Close stops the reclaimer. The store stays open: it is the caller's.
 func (t *Tree) Close() error {
 	t.todo.stop()

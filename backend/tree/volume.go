@@ -49,6 +49,10 @@ func (t *Tree) CreateVolume(ctx context.Context, s VolumeSpec) (VolumeInfo, []Ch
 	now := t.clock()
 	rec := volrec{VolumeInfo: VolumeInfo{ID: id, Label: s.Label, Parent: s.Parent, Name: s.Name, Created: now, Epoch: 1}}
 	v := newVolume(t, rec)
+	content, err := firstContent()
+	if err != nil {
+		return VolumeInfo{}, nil, err
+	}
 	var changes []Change
 	err = t.With(s.Parent.Volume(), func(tx *Txn) error {
 		tx.Op = Op{Agent: s.Agent, UID: backend.OwnerID, GID: backend.OwnerID}
@@ -62,7 +66,7 @@ func (t *Tree) CreateVolume(ctx context.Context, s VolumeSpec) (VolumeInfo, []Ch
 		tx.touchDir(&prec, now)
 		root := writer{v: v}
 		err = tx.commit(func(w *writer) error {
-			root = writer{v: v, kv: w.kv, use: usage{nextIno: 1, nextContent: 1}}
+			root = writer{v: v, kv: w.kv, use: usage{nextIno: 1, nextContent: content}}
 			r := root.newRecord(backend.TypeDir, s.Mode, tx.Op, now)
 			root.putInode(root.nextIno(), &r)
 			root.putUsage()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/policy"
 )
 
@@ -187,13 +188,14 @@ func (v *View) Seek(r *Request, node backend.NodeID, off uint64, hole bool) (at 
 	return at, err
 }
 
-// CopyRange copies n bytes inside a volume without moving them. It may do less.
-// CrossVolume between two volumes.
+// CopyRange makes n bytes of dst share what src has, without moving them. It may do
+// less. CrossVolume between two volumes when src is being changed all the time:
+// copy by reading and writing then.
 func (v *View) CopyRange(r *Request, src backend.NodeID, srcOff uint64, dst backend.NodeID, dstOff, n uint64) (done uint64, err error) {
 	c := v.begin("copy", r)
 	defer c.end()
 	if src.Volume() != dst.Volume() {
-		return 0, c.across(src, dst)
+		return c.copyAcross(src, srcOff, dst, dstOff, n)
 	}
 	err = c.in(src, func(c *call) error {
 		if err := c.allowed(policy.Read, src.Ino()); err != nil {
@@ -206,4 +208,37 @@ func (v *View) CopyRange(r *Request, src backend.NodeID, srcOff uint64, dst back
 		return err
 	})
 	return done, err
+}
+
+// copyTries is how often a copy between volumes is tried when the source changes
+// between the two steps.
+const copyTries = 8
+
+// copyAcross copies from one volume into another, of which one at a time is
+// locked. The source is copied as it was when reading it was decided on.
+func (c *call) copyAcross(src backend.NodeID, srcOff uint64, dst backend.NodeID, dstOff, n uint64) (done uint64, err error) {
+	for range copyTries {
+		var from tree.Source
+		err := c.in(src, func(c *call) error {
+			if err := c.allowed(policy.Read, src.Ino()); err != nil {
+				return err
+			}
+			from, err = c.tx.Source(src.Ino())
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		err = c.in(dst, func(c *call) error {
+			if err := c.changes(dst.Ino()); err != nil {
+				return err
+			}
+			done, err = c.tx.CopyFrom(from, srcOff, dst.Ino(), dstOff, n)
+			return err
+		})
+		if backend.KindOf(err) != backend.WouldBlock {
+			return done, err
+		}
+	}
+	return 0, backend.CrossVolume
 }
