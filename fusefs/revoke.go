@@ -34,6 +34,7 @@ func (k *kernel) Revoked(r view.Revocation) {
 		out.inodes = append(out.inodes, inodeNotice{node: dir, dir: true})
 	}
 	out.decide()
+	out.epoch = out.epoch || r.Names && k.epochs
 	out.send()
 	for _, node := range k.held(len(r.Gone) > 0, changed) {
 		switch r.Standing(node) {

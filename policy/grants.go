@@ -356,3 +356,12 @@ permit (principal == Agent::"%[2]s", action == Action::"write", resource in Gran
 when { resource.zone == "session" };
 `, g.ID, g.Agent, reason)
 }
+
+// Tops gives the names in a directory of the root volume ("agents", ...) that
+// lead to something granted to p.
+func (p *Principal) Tops(dir string) []Lead {
+	if !p.HasGrants() {
+		return nil
+	}
+	return p.grants.tops[dir]
+}

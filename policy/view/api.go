@@ -108,6 +108,9 @@ type Revocation struct {
 	// Changed are volumes in which the view may do other things than before:
 	// the shown mode bits of every node of them that the kernel holds must go.
 	Changed []backend.VolumeID
+	// Names: in directories that the view saw before, and still does, other names
+	// may be there now. No name or absence may be answered from a cache.
+	Names bool
 	// Standing tells what the view may do with a node now. It takes the lock
 	// of the node's volume, so the caller must not hold a lock that an
 	// Observer's methods take. The mount asks it of the nodes its kernel

@@ -97,7 +97,7 @@ func (v *View) Statfs(r *Request, node backend.NodeID) (st VolumeStat, err error
 			return err
 		}
 		st = c.tx.Stat()
-		if c.vol == v.s.root { // what the root volume holds tells of everybody
+		if c.vol == v.s.root || pl.hollow() { // what the root volume holds tells of everybody
 			st.UsedInodes, st.Inodes = numTops+1, st.FreeInodes+numTops+1
 			st.UsedBytes, st.Bytes = 0, st.FreeBytes
 		}
@@ -130,16 +130,29 @@ func (c *call) list(ino backend.Ino) ([]Dirent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.vol != c.v.s.root && (c.label.Kind != KindHome || ino != backend.RootIno) {
+	if len(dir.leads) == 0 && c.vol != c.v.s.root && (c.label.Kind != KindHome || ino != backend.RootIno) {
 		return all, nil
 	}
 	seen := all[:0]
 	for _, e := range all {
-		if dir.top > 0 && c.v.lists(c.p, topChild(dir.top-1, e.Name)) || dir.top == 0 && c.nameSeen(&dir, e.Name) {
+		if c.listed(&dir, &e) {
 			seen = append(seen, e)
 		}
 	}
 	return seen, nil
+}
+
+// listed tells whether an entry of a directory of which the view may not see all
+// is in its listing.
+func (c *call) listed(dir *place, e *Dirent) bool {
+	switch {
+	case dir.top > 0:
+		return c.v.listsVolume(c.p, topChild(dir.top-1, e.Name))
+	case len(dir.leads) > 0:
+		leads, final := c.leadsOn(dir, e.Name)
+		return final || leads && e.Type == backend.TypeDir
+	}
+	return c.nameSeen(dir, e.Name)
 }
 
 // Parent gives the directory that node's first name is in, for "..". The view's
@@ -186,7 +199,7 @@ func (v *View) Path(node backend.NodeID) (path string, err error) {
 		if err := c.seen(node.Ino(), &pl); err != nil {
 			return err
 		}
-		path, err = c.shownPath(node.Ino(), "")
+		path, err = c.shownPath(&pl, "")
 		return err
 	})
 	return path, err

@@ -24,7 +24,8 @@ type call struct {
 	p       *policy.Principal // nil: the agent is gone
 	vol     backend.VolumeID
 	label   Label
-	checked int // how many of tx's changes recheckNames has seen
+	g       *policy.VolumeGrants // of the view's agent, on this volume
+	checked int                  // how many of tx's changes recheckNames has seen
 
 	attr    backend.Attr // the answer as shown; here because the Observer gets its address
 	pending []Pending
@@ -58,7 +59,7 @@ func (c *call) end() {
 func (c *call) in(node backend.NodeID, fn func(*call) error) error {
 	info, _ := c.v.s.tree.Volume(node.Volume()) // of no volume: a label nobody has
 	if node != c.v.root {
-		if !c.v.decide(c.v.principal(), policy.See, volumeResource(info.Label)).Allow || !c.v.within(&info) {
+		if !c.v.seesVolume(c.v.principal(), info.Label) || !c.v.within(&info) {
 			return c.hidden(info.Label, nil, "")
 		}
 	}
@@ -78,6 +79,7 @@ func (c *call) enter(tx *tree.Txn) {
 	info := tx.Info()
 	c.tx, c.vol, c.label, c.p = tx, info.ID, info.Label, c.v.principal()
 	tx.Op = tree.Op{Agent: c.v.author(), UID: backend.OwnerID, GID: backend.OwnerID, Origin: c.r.Origin, KillPriv: c.r.KillPriv}
+	_, c.g = volumePlace(c.p, c.label)
 	c.checked = 0
 	if !c.own {
 		tx.Op.UID, tx.Op.GID = c.v.storedUID(c.r.UID), c.v.storedGID(c.r.GID)

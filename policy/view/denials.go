@@ -113,7 +113,7 @@ func (c *call) hidden(l Label, dir *place, name string) error {
 // refuse is the answer for what the view may see but not do. name is that of
 // an entry of pl, or "". The lock is held.
 func (c *call) refuse(a policy.Action, pl *place, name string, d policy.Decision) error {
-	path, err := c.shownPath(pl.ino(), name)
+	path, err := c.shownPath(pl, name)
 	if err != nil {
 		path = volumePath(c.label) + "/" // an unlinked file
 	}

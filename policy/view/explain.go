@@ -98,7 +98,7 @@ func (c *call) explainTop(p *policy.Principal, pl *place, x policy.Explanation) 
 		return x
 	}
 	for _, e := range list {
-		if y := c.v.s.engine.Explain(p, policy.See, topChild(pl.top-1, e.Name)); y.Allow {
+		if y := c.v.s.engine.Explain(p, policy.See, volumeResource(topChild(pl.top-1, e.Name))); y.Allow {
 			return y
 		}
 	}

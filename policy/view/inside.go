@@ -5,25 +5,28 @@ import (
 	"github.com/warrenfs/warren/policy"
 )
 
-// shownPath is treePath by a name of ino that is below the view's root: another
-// may tell of what is outside. NotFound: there is none.
-func (c *call) shownPath(ino backend.Ino, name string) (string, error) {
-	root := c.v.root
-	if root.Volume() != c.vol || root.Ino() == backend.RootIno {
+// shownPath is treePath by a name of the node at pl that the view may be told
+// (linkShown): another may tell of what is outside. NotFound: there is none.
+func (c *call) shownPath(pl *place, name string) (string, error) {
+	ino, root, parted := pl.ino(), c.v.root, c.parted()
+	rooted := root.Volume() == c.vol && root.Ino() != backend.RootIno
+	if !parted && !rooted || pl.attr.IsDir() && !rooted || ino == backend.RootIno {
 		return c.treePath(ino, name)
 	}
-	if in, err := c.tx.Within(ino, root.Ino()); in || err != nil {
-		if err != nil {
-			return "", err
+	if rooted && !parted || pl.attr.IsDir() {
+		if in, err := c.tx.Within(ino, root.Ino()); in || err != nil {
+			if err != nil {
+				return "", err
+			}
+			return c.treePath(ino, name)
 		}
-		return c.treePath(ino, name)
 	}
 	links, err := c.tx.Links(ino)
 	if err != nil {
 		return "", err
 	}
 	for _, l := range links { // of a file: name is ""
-		if in, err := c.tx.Within(l.Parent, root.Ino()); in || err != nil {
+		if shown, err := c.linkShown(l, pl.res, parted); shown || err != nil {
 			if err != nil {
 				return "", err
 			}
@@ -50,12 +53,25 @@ func (c *call) shownAgent(key string, at backend.Time, pl *place) string {
 	case !ok || before(at, other.Agent()):
 		return stranger
 	case key == c.v.o.Agent,
-		c.may(policy.See, &place{res: volumeResource(Label{Kind: KindHome, Owner: key})}),
-		c.v.s.engine.DecideListed(other, policy.See, pl.res).Allow,
+		c.v.seesVolume(c.p, Label{Kind: KindHome, Owner: key}),
+		c.seenBy(other, pl),
 		c.published(pl):
 		return key
 	}
 	return stranger
+}
+
+// seenBy tells whether another agent sees what is at pl.
+func (c *call) seenBy(other *policy.Principal, pl *place) bool {
+	o := call{v: c.v, tx: c.tx, p: other, vol: c.vol, label: c.label, checked: c.checked}
+	at := *pl
+	at.res.Grants, o.g = 0, other.Grants(volumeResource(c.label))
+	if o.g != nil {
+		if _, err := o.covered(pl.ino(), &at); err != nil {
+			return false
+		}
+	}
+	return c.v.s.engine.DecideListed(other, policy.See, at.res).Allow
 }
 
 // published tells whether pl is in a shared agent's workspace. What others made

@@ -2,6 +2,7 @@ package view
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
@@ -212,7 +213,11 @@ func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.
 		if err != nil {
 			return err
 		}
-		c.keepZone(a.Node, dir.res.Zone)
+		if c.keepsPlaces() {
+			if err := c.keepPlace(a.Node, dir.res.Zone, dir.ino(), ""); err != nil {
+				return err
+			}
+		}
 		var pl place
 		if err := c.seen(a.Node.Ino(), &pl); err != nil {
 			return err
@@ -226,15 +231,26 @@ func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.
 	return c.attr, nil
 }
 
-// keepZone remembers the zone of a home's node that has no name, for as long as
-// a mount holds it.
-func (c *call) keepZone(node backend.NodeID, z policy.Zone) {
-	if c.label.Kind != KindHome {
-		return
+// keepPlace remembers of a node that has no name, for as long as a mount holds
+// it, its zone in a home, and where parts of the volume are granted that it was
+// called name in dir.
+func (c *call) keepPlace(node backend.NodeID, z policy.Zone, dir backend.Ino, name string) (err error) {
+	o := orphan{zone: z}
+	if c.p.AnyGrants(volumeResource(c.label)) {
+		if o.path, err = c.linkPath(tree.Link{Parent: dir, Name: name}); err != nil {
+			return err
+		}
+		o.path = strings.TrimSuffix(o.path, "/")
 	}
 	c.v.s.mu.Lock()
-	c.v.s.orphans[node] = z
+	c.v.s.orphans[node] = o
 	c.v.s.mu.Unlock()
+	return nil
+}
+
+// keepsPlaces tells whether keepPlace is asked for in the volume.
+func (c *call) keepsPlaces() bool {
+	return c.label.Kind == KindHome || c.p.AnyGrants(volumeResource(c.label))
 }
 
 // Link gives node one more name. Errors: NotPermitted for a directory, Exist,

@@ -13,7 +13,10 @@ type place struct {
 	res   policy.Resource
 	attr  backend.Attr
 	blank bool // the view's root, of which the view sees nothing: an empty directory
-	top   int  // of a directory of the root volume: 1 + its index in topNames; 0: "/"
+	// leads are, of a directory that is seen only as the way to what is granted
+	// in it, the names that lead there; see leadsOn.
+	leads []policy.Lead
+	top   int // of a directory of the root volume: 1 + its index in topNames; 0: "/"
 }
 
 func (pl *place) ino() backend.Ino { return pl.attr.Node.Ino() }
@@ -92,12 +95,22 @@ func (c *call) sees(pl *place) bool {
 	if pl.top > 0 {
 		return c.topSeen(pl.top-1, pl.ino())
 	}
-	return c.v.decide(c.p, policy.See, pl.res).Allow
+	return len(pl.leads) > 0 || c.v.decide(c.p, policy.See, pl.res).Allow
 }
 
 // place fills pl without asking whether it may be seen.
 func (c *call) place(ino backend.Ino, pl *place) error {
+	err := c.judged(ino, pl)
+	if err == nil && c.g.Partial() {
+		err = c.grant(ino, pl)
+	}
+	return err
+}
+
+// judged is place without grants on parts of the volume.
+func (c *call) judged(ino backend.Ino, pl *place) error {
 	*pl = place{res: volumeResource(c.label)}
+	pl.res.Grants = c.g.Whole()
 	c.recheckNames()
 	var err error
 	if pl.attr, err = c.tx.Attr(ino); err != nil {
@@ -269,8 +282,8 @@ func (c *call) below(ino backend.Ino, nlink uint32, dir backend.Ino) (bool, erro
 func (s *Space) orphanZone(node backend.NodeID) policy.Zone {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if z, ok := s.orphans[node]; ok {
-		return z
+	if o, ok := s.orphans[node]; ok {
+		return o.zone
 	}
 	return policy.ZoneHomeFixed
 }

@@ -65,7 +65,14 @@ type survey struct {
 	epoch, attached uint64 // when it was so
 
 	edges  map[Edge]bool
-	rights map[backend.VolumeID]uint64
+	rights map[backend.VolumeID]rights
+	who    *policy.Principal
+}
+
+// rights are what may be done in one volume.
+type rights struct {
+	bits   uint64
+	grants string // policy.VolumeGrants.Signature
 }
 
 // surveys looks at what every view that can be told sees now.
@@ -109,11 +116,11 @@ func (s *Space) topDirs() (tops [numTops]backend.NodeID) {
 // Space.change is held.
 func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *survey {
 	epoch, attached := v.s.engine.Epoch(), v.s.attached.Load()
-	if last := v.seen; last != nil && last.epoch == epoch && last.attached == attached {
+	if last := v.seen; last != nil && last.epoch == epoch && last.attached == attached && !last.who.HasGrants() {
 		return last
 	}
-	out := &survey{epoch: epoch, attached: attached, edges: map[Edge]bool{}, rights: map[backend.VolumeID]uint64{}}
 	p := v.principal()
+	out := &survey{epoch: epoch, attached: attached, edges: map[Edge]bool{}, rights: map[backend.VolumeID]rights{}, who: p}
 	for t, dir := range tops { // those that are seen whatever is in them
 		if v.rootPath == "/" && v.decide(p, policy.See, policy.Resource{Zone: policy.ZoneRoot, Owner: topNames[t]}).Allow {
 			out.edges[Edge{Parent: v.s.tree.Root(), Name: topNames[t], Node: dir}] = true
@@ -121,7 +128,7 @@ func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *
 	}
 	for i := range volumes {
 		info := &volumes[i]
-		if info.Parent == 0 || !v.within(info) || !v.lists(p, volumeResource(info.Label)) {
+		if info.Parent == 0 || !v.within(info) || !v.listsVolume(p, info.Label) {
 			continue
 		}
 		out.rights[info.ID] = v.rights(p, info.Label)
@@ -131,28 +138,33 @@ func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *
 				out.edges[Edge{Parent: v.s.tree.Root(), Name: topNames[t], Node: dir}] = true
 			}
 		}
+		if err := v.leadEdges(p, info, false, out.edges); err != nil {
+			v.s.log.Error("what is granted cannot be looked at", "volume", volumePath(info.Label), "err", err)
+		}
 	}
 	v.seen = out
 	return out
 }
 
 // rights packs what may be done in a volume.
-func (v *View) rights(p *policy.Principal, l Label) (bits uint64) {
-	res := []policy.Resource{volumeResource(l)}
+func (v *View) rights(p *policy.Principal, l Label) (out rights) {
+	whole, g := volumePlace(p, l)
+	out.grants = g.Signature()
+	res := []policy.Resource{whole}
 	if l.Kind == KindHome {
 		for _, top := range []string{"session.md", "notes", "caches"} {
-			res = append(res, policy.Resource{Zone: policy.HomeZone(top), Owner: l.Owner})
+			res = append(res, policy.Resource{Zone: policy.HomeZone(top), Owner: l.Owner, Grants: whole.Grants})
 		}
 	}
 	for _, r := range res {
 		for _, a := range []policy.Action{policy.See, policy.Read, policy.Write, policy.Create, policy.Remove} {
-			bits <<= 1
+			out.bits <<= 1
 			if v.decide(p, a, r).Allow {
-				bits |= 1
+				out.bits |= 1
 			}
 		}
 	}
-	return bits
+	return out
 }
 
 // revoke tells the views that were surveyed before a change what it means to
@@ -169,6 +181,11 @@ func (s *Space) revoke(before map[*View]*survey, changed func(path string) bool)
 	}
 	for v, old := range before {
 		now := v.survey(tops, volumes)
+		for i := range volumes { // what has come to stand where grants that ended led to
+			if err := v.leadEdges(old.who, &volumes[i], true, old.edges); err != nil {
+				s.log.Error("what was granted cannot be looked at", "volume", volumePath(volumes[i].Label), "err", err)
+			}
+		}
 		r := Revocation{Standing: v.standing}
 		lost := map[backend.NodeID]bool{}
 		for e := range old.edges {
@@ -187,9 +204,11 @@ func (s *Space) revoke(before map[*View]*survey, changed func(path string) bool)
 			}
 		}
 		for id, rights := range now.rights {
-			if was, seen := old.rights[id]; seen && (touched[id] || was != rights) {
+			was, seen := old.rights[id]
+			if seen && (touched[id] || was != rights) {
 				r.Changed = append(r.Changed, id)
 			}
+			r.Names = r.Names || seen && was.grants != rights.grants
 		}
 		if len(r.Gone)+len(r.Came)+len(r.Changed) > 0 {
 			v.o.Observer.(Revoker).Revoked(r)

@@ -94,13 +94,12 @@ func (c *call) losesName(dir *place, name string, ino backend.Ino) (kept bool, e
 			return false, err
 		}
 	}
-	if !held || c.label.Kind != KindHome {
+	if !held || !c.keepsPlaces() {
 		return false, nil
 	}
 	var pl place
 	if err := c.place(ino, &pl); err != nil {
 		return false, err
 	}
-	c.keepZone(a.Node, pl.res.Zone)
-	return true, nil
+	return true, c.keepPlace(a.Node, pl.res.Zone, dir.ino(), name)
 }

@@ -33,7 +33,7 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 		return c.across(parent, newParent)
 	}
 	var left departures
-	shifted := false
+	dirs, shifted := false, false
 	err := c.in(parent, func(c *call) error {
 		m := move{c: c, flags: flags, from: end{name: name}, to: end{name: newName}}
 		if err := c.dir(parent.Ino(), &m.from.dir); err != nil {
@@ -59,7 +59,7 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 			left = nil
 			return err
 		}
-		shifted = m.shifts()
+		dirs, shifted = m.movesDir(), m.shifts()
 		if after != nil {
 			if err := after(&m); err != nil {
 				return err
@@ -68,8 +68,8 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 		return left.settle(c)
 	})
 	left.send()
-	if shifted {
-		v.s.shifted(parent.Volume())
+	if dirs {
+		v.s.shifted(parent.Volume(), !shifted)
 	}
 	return err
 }
@@ -155,10 +155,12 @@ func (m *move) moves(a, b *end) error {
 // place to policy now: in a home by its first component, anywhere by an
 // exception to the deny-list.
 func (m *move) shifts() bool {
-	if !m.from.node.attr.IsDir() && (m.flags&Exchange == 0 || !m.to.node.attr.IsDir()) {
-		return false
-	}
-	return m.c.p.HasExceptions() || m.c.label.Kind == KindHome && m.zone(&m.from) != m.zone(&m.to)
+	return m.movesDir() && (m.c.p.HasExceptions() || m.c.label.Kind == KindHome && m.zone(&m.from) != m.zone(&m.to))
+}
+
+// movesDir tells whether a directory moves.
+func (m *move) movesDir() bool {
+	return m.from.node.attr.IsDir() || m.flags&Exchange != 0 && m.to.node.attr.IsDir()
 }
 
 // zone is the one of what stands under e's name in a home.

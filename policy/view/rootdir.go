@@ -60,13 +60,17 @@ func (c *call) topSeen(i int, dir backend.Ino) bool {
 		return m.seen
 	}
 	*m = topMemo{epoch: epoch, attached: attached, known: true}
+	if c.v.leads(c.p, c.p.Tops(topNames[i])) != nil {
+		m.seen = true
+		return true
+	}
 	list, err := c.tx.List(dir)
 	if err != nil {
 		*m = topMemo{}
 		return false
 	}
 	for _, e := range list {
-		if c.v.lists(c.p, topChild(i, e.Name)) {
+		if c.v.listsVolume(c.p, topChild(i, e.Name)) {
 			m.seen = true
 			break
 		}
@@ -74,11 +78,9 @@ func (c *call) topSeen(i int, dir backend.Ino) bool {
 	return m.seen
 }
 
-// topChild is the place that name in directory topNames[i] leads to, whether
+// topChild is the label of what name in directory topNames[i] leads to, whether
 // it exists or not.
-func topChild(i int, name string) policy.Resource {
-	return volumeResource(Label{Kind: topKinds[i], Owner: name})
-}
+func topChild(i int, name string) Label { return Label{Kind: topKinds[i], Owner: name} }
 
 // nameSeen tells whether the view may see what name in dir leads to, as far as
 // the name alone tells; it is asked before the name is looked up.
@@ -86,6 +88,9 @@ func (c *call) nameSeen(dir *place, name string) bool {
 	switch {
 	case dir.blank:
 		return false
+	case len(dir.leads) > 0:
+		leads, _ := c.leadsOn(dir, name)
+		return leads
 	case c.label.Kind == tree.KindRoot && dir.top == 0:
 		i := topIndex(name)
 		if i < 0 {
@@ -94,20 +99,21 @@ func (c *call) nameSeen(dir *place, name string) bool {
 		id, _, err := c.tx.Lookup(backend.RootIno, name)
 		return err == nil && c.topSeen(i, id.Ino())
 	case c.label.Kind == tree.KindRoot:
-		return c.v.decide(c.p, policy.See, topChild(dir.top-1, name)).Allow
+		return c.v.seesVolume(c.p, topChild(dir.top-1, name))
 	case c.label.Kind == KindHome && dir.ino() == backend.RootIno:
-		return c.v.decide(c.p, policy.See, c.homeChild(name)).Allow
+		return c.homeChildSeen(name)
 	}
 	return true
 }
 
-// homeChild is the place that name in a home leads to.
-func (c *call) homeChild(name string) policy.Resource {
+// homeChildSeen tells whether the view sees what name in a home leads to.
+func (c *call) homeChildSeen(name string) bool {
 	switch name {
 	case "workspace":
-		return volumeResource(Label{Kind: KindWorkspace, Owner: c.label.Owner})
+		return c.v.seesVolume(c.p, Label{Kind: KindWorkspace, Owner: c.label.Owner})
 	case "scratch":
-		return volumeResource(Label{Kind: KindScratch, Owner: c.label.Owner})
+		return c.v.seesVolume(c.p, Label{Kind: KindScratch, Owner: c.label.Owner})
 	}
-	return policy.Resource{Zone: policy.HomeZone(name), Owner: c.label.Owner}
+	r := policy.Resource{Zone: policy.HomeZone(name), Owner: c.label.Owner, Grants: c.g.At(name)}
+	return c.v.decide(c.p, policy.See, r).Allow
 }

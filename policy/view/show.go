@@ -14,14 +14,14 @@ const (
 
 // show puts pl's attributes into c.attr as the view shows them: the owner as
 // the mount's user, no w bits where the view may not write, no set-id bits of
-// others, of a file's names only those below the view's root counted, and of a
+// others, of a file's names only those that the view may know of counted, and of a
 // directory above volumes nothing that tells of what is hidden in it. The
 // volume's lock is held.
 func (c *call) show(pl *place) {
 	a := &c.attr
 	*a = pl.attr
 	switch {
-	case pl.blank, pl.attr.Node.Volume() == c.v.s.root && !c.seesAll(pl):
+	case pl.hollow(), pl.attr.Node.Volume() == c.v.s.root && !c.seesAll(pl):
 		created := c.v.s.tree.Created()
 		*a = backend.Attr{Node: a.Node, Type: backend.TypeDir, Mode: 0o555, UID: backend.OwnerID, GID: backend.OwnerID,
 			Nlink: 1, Size: a.Size, Atime: created, Mtime: created, Ctime: created, Btime: created}
@@ -42,21 +42,22 @@ func (c *call) show(pl *place) {
 	c.shownOwner(a)
 }
 
-// namesInside counts pl's names that stand below the view's root: each costs a
+// namesInside counts pl's names that stand below the view's root, and in what is
+// granted where that is all the view has of the volume: each costs a
 // walk up the tree. Of more than maxCounted names, in the view or not, it tells
 // 1, as it does where it cannot tell. In homes nothing else has to be left out:
 // a file with a name in a hidden part is hidden.
 func (c *call) namesInside(pl *place) uint32 {
-	root := c.v.root
-	if root.Ino() == backend.RootIno || root.Volume() != pl.attr.Node.Volume() {
+	root, parted := c.v.root, c.parted()
+	if !parted && (root.Ino() == backend.RootIno || root.Volume() != pl.attr.Node.Volume()) {
 		return pl.attr.Nlink
 	}
 	if pl.attr.Nlink > maxCounted {
 		return 1
 	}
-	n := uint32(0)
+	n, res := uint32(0), pl.res
 	err := c.tx.EachLink(pl.ino(), tree.Link{}, func(l tree.Link) error {
-		in, err := c.tx.Within(l.Parent, root.Ino())
+		in, err := c.linkShown(l, res, parted)
 		if in && err == nil {
 			n++
 		}
@@ -77,6 +78,9 @@ func (c *call) seesAll(pl *place) bool {
 	}
 	return c.v.decide(c.p, policy.See, r).Allow
 }
+
+// hollow tells whether the view sees nothing of pl but that it is there.
+func (pl *place) hollow() bool { return pl.blank || len(pl.leads) > 0 }
 
 func (c *call) may(a policy.Action, pl *place) bool { return c.v.decide(c.p, a, pl.res).Allow }
 

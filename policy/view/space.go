@@ -28,8 +28,8 @@ type Space struct {
 	change sync.Mutex // one change of rules or volumes at a time
 
 	mu      sync.Mutex
-	views   map[*View]struct{}             // guarded by mu: those with a Revoker
-	orphans map[backend.NodeID]policy.Zone // guarded by mu: zones of nameless files in homes
+	views   map[*View]struct{}        // guarded by mu: those with a Revoker
+	orphans map[backend.NodeID]orphan // guarded by mu: nameless files in homes and where parts are granted
 	// strays are nameless nodes, with the roots of views that they had left; guarded by mu.
 	strays map[backend.NodeID]map[backend.Ino]bool
 }
@@ -41,7 +41,7 @@ func New(t *tree.Tree, e *policy.Engine, log *slog.Logger) *Space {
 	}
 	return &Space{
 		tree: t, engine: e, log: log, root: t.Root().Volume(),
-		views: map[*View]struct{}{}, orphans: map[backend.NodeID]policy.Zone{},
+		views: map[*View]struct{}{}, orphans: map[backend.NodeID]orphan{},
 		strays: map[backend.NodeID]map[backend.Ino]bool{},
 	}
 }

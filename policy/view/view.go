@@ -73,7 +73,7 @@ func (v *View) RootPath() string {
 		if err := c.seen(v.root.Ino(), &pl); err != nil || pl.blank {
 			return err
 		}
-		if now, err := c.shownPath(v.root.Ino(), ""); err == nil {
+		if now, err := c.shownPath(&pl, ""); err == nil {
 			path = now
 		}
 		return nil

@@ -33,7 +33,7 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 			value, err = c.provenance(&pl, what)
 			return err
 		}
-		if pl.blank || c.vol == c.v.s.root { // nobody can have set one
+		if pl.hollow() || c.vol == c.v.s.root { // nobody can have set one
 			return backend.NoData
 		}
 		if name == capability && !c.made(&pl) {
@@ -54,13 +54,13 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 // is "unknown".
 func (c *call) provenance(pl *place, what string) ([]byte, error) {
 	if what == "path" {
-		path, err := c.shownPath(pl.ino(), "")
+		path, err := c.shownPath(pl, "")
 		if err != nil {
 			return nil, backend.NoData
 		}
 		return []byte(path), nil
 	}
-	if pl.blank || c.vol == c.v.s.root {
+	if pl.hollow() || c.vol == c.v.s.root {
 		return nil, backend.NoData
 	}
 	p, err := c.tx.Provenance(pl.ino())
@@ -87,7 +87,7 @@ func (v *View) ListXattr(r *Request, node backend.NodeID) (names []string, err e
 	defer c.end()
 	err = c.in(node, func(c *call) error {
 		var pl place
-		if err := c.seen(node.Ino(), &pl); err != nil || pl.blank {
+		if err := c.seen(node.Ino(), &pl); err != nil || pl.hollow() {
 			return err
 		}
 		names, err = c.tx.ListXattr(node.Ino())
