@@ -10,7 +10,7 @@ import (
 type Version struct {
 	Version string `json:"version"`
 	API     int    `json:"api"` // 1
-	PID     int    `json:"pid"`
+	PID     int    `json:"pid"` // 0 to an agent
 }
 
 // Status is how a daemon fares.

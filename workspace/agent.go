@@ -58,7 +58,13 @@ func (r *Registry) agent(key string) (Agent, error) {
 	if a := r.agents[key]; a != nil && !a.Removing {
 		return *a, nil
 	}
-	return Agent{}, fail(backend.NotFound, "no agent %q; `warren agent list` lists them", key)
+	return Agent{}, NoAgent(key)
+}
+
+// NoAgent is the error for a key that is no agent's, or none's that whoever asks
+// may know of: the words are the same.
+func NoAgent(key string) error {
+	return fail(backend.NotFound, "no agent %q; `warren agent list` lists them", key)
 }
 
 // AddAgent adds an agent with its volumes. Exist: there is one; NotFound: no

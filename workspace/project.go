@@ -25,8 +25,12 @@ func (r *Registry) Project(slug string) (Project, error) {
 	if p := r.projects[slug]; p != nil {
 		return *p, nil
 	}
-	return Project{}, fail(backend.NotFound, "no project %q", slug)
+	return Project{}, NoProject(slug)
 }
+
+// NoProject is the error for a slug that is no project's, or none's that whoever
+// asks may know of: the words are the same.
+func NoProject(slug string) error { return fail(backend.NotFound, "no project %q", slug) }
 
 // CreateProject makes a project with the volume at /projects/<slug>. Exist:
 // there is one; NotFound: a member that is no agent; Invalid: one that is shared.

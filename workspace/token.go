@@ -133,6 +133,9 @@ func (r *Registry) RevokeToken(ctx context.Context, id string) (Token, error) {
 	return *t, nil
 }
 
+// ErrToken is the error of Authenticate.
+func ErrToken() error { return &backend.Error{Kind: backend.Denied, Err: errToken} }
+
 // errToken is the one answer to all that is no token of an agent.
 var errToken = errors.New("the token is not known, or not worth anything any more; ask the administrator for another (`warren token create`)")
 
@@ -140,7 +143,7 @@ var errToken = errors.New("the token is not known, or not worth anything any mor
 // tells nothing of the secret. Denied: it is no token, or was revoked, has
 // expired, or its agent is gone; which of these is not told.
 func (r *Registry) Authenticate(text string) (Token, Agent, error) {
-	refused := &backend.Error{Kind: backend.Denied, Err: errToken}
+	refused := ErrToken()
 	id, encoded, _ := strings.Cut(strings.TrimPrefix(text, tokenPrefix), "_")
 	secret, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(secret) != secretBytes || !strings.HasPrefix(text, tokenPrefix) {

@@ -30,7 +30,13 @@ func (r *Registry) user(id string) (User, error) {
 	if u := r.users[id]; u != nil && !u.Removing {
 		return *u, nil
 	}
-	return User{}, fail(backend.NotFound, "no user %q; `warren user add %s` adds one", id, id)
+	return User{}, NoUser(id)
+}
+
+// NoUser is the error for an id that is no user's, or none's that whoever asks
+// may know of: the words are the same.
+func NoUser(id string) error {
+	return fail(backend.NotFound, "no user %q; `warren user add %s` adds one", id, id)
 }
 
 // AddUser adds a user with the volume at /users/<id>. Exist: there is one.

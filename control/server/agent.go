@@ -20,10 +20,28 @@ func apiAgent(a workspace.Agent) control.Agent {
 	}
 }
 
-func (s *Server) listAgents(w http.ResponseWriter, _ *http.Request) error {
-	out := []control.Agent{}
+// agentFor is what an asker may know of an agent that it knows.
+func (s *Server) agentFor(to asker, a workspace.Agent) control.Agent {
+	out := apiAgent(a)
+	if to.administrator() {
+		return out
+	}
+	out.RunUID = 0
+	if out.Parent != "" && s.mayKnow(to, out.Parent) != nil {
+		out.Parent = ""
+	}
+	if out.User != "" && !s.knowsUser(to, out.User) {
+		out.User = ""
+	}
+	return out
+}
+
+func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
+	to, out := askerOf(r), []control.Agent{}
 	for _, a := range s.Registry.Agents() {
-		out = append(out, apiAgent(a))
+		if s.mayKnow(to, a.Key) == nil {
+			out = append(out, s.agentFor(to, a))
+		}
 	}
 	return reply(w, out)
 }
@@ -47,7 +65,7 @@ func (s *Server) showAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, apiAgent(a))
+	return reply(w, s.agentFor(askerOf(r), a))
 }
 
 func (s *Server) setAgent(w http.ResponseWriter, r *http.Request) error {
@@ -55,11 +73,29 @@ func (s *Server) setAgent(w http.ResponseWriter, r *http.Request) error {
 	if err := input(r, &c); err != nil {
 		return err
 	}
-	a, err := s.Registry.SetAgent(r.Context(), r.PathValue("key"), workspace.AgentChange(c))
+	key, by := r.PathValue("key"), askerOf(r)
+	if err := s.maySet(by, key, c); err != nil {
+		return err
+	}
+	a, err := s.Registry.SetAgent(r.Context(), key, workspace.AgentChange(c))
 	if err != nil {
 		return err
 	}
-	return reply(w, apiAgent(a))
+	return reply(w, s.agentFor(by, a))
+}
+
+// maySet checks what an orchestrator wants of an agent that it sees: it sets the
+// access of others, not of itself and those above it.
+func (s *Server) maySet(by asker, key string, c control.AgentChange) error {
+	switch {
+	case by.administrator():
+		return nil
+	case c != control.AgentChange{Access: c.Access}:
+		return failf(backend.Denied, "an orchestrator sets an agent's access; the rest is the administrator's")
+	case s.isBelow(by.agent, key):
+		return failf(backend.Denied, "an orchestrator sets the access of others, and not of the agents above it")
+	}
+	return nil
 }
 
 // removeAgent takes an agent's mounts and runs away, then the agent.
@@ -76,9 +112,11 @@ func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) error {
 	if err := s.dropMountsOf(r.Context(), key); err != nil {
 		return err
 	}
+	tokens := s.tokensOf(key)
 	if err := s.Registry.RemoveAgent(r.Context(), key); err != nil {
 		return err
 	}
+	s.endTokens(tokens)
 	return ok(w)
 }
 

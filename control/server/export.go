@@ -30,6 +30,9 @@ func (s *Server) treeExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if owner == nil && !askerOf(r).administrator() {
+		return invalid("what uid and gid are the owner's files written with? the request names no owner")
+	}
 	if owner == nil {
 		owner = &archive.ID{UID: peer(r).Uid, GID: peer(r).Gid}
 	}

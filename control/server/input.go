@@ -39,7 +39,7 @@ func input(r *http.Request, v any) error {
 	if err != nil {
 		return invalid("the request is not understood: %v", err)
 	}
-	return nil
+	return narrowBody(r, v)
 }
 
 // keysOf lists the JSON keys of the struct that v points to.

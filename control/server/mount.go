@@ -19,7 +19,8 @@ import (
 // stateUp is the state of a mount that works.
 const stateUp = "up"
 
-func (s *Server) listMounts(w http.ResponseWriter, _ *http.Request) error {
+// listMounts lists all mounts, to an agent its own and those of agents below it.
+func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 	up := s.Mounts.Mounted()
 	out := []control.Mount{}
 	s.mu.Lock()
@@ -33,6 +34,9 @@ func (s *Server) listMounts(w http.ResponseWriter, _ *http.Request) error {
 	s.mu.Unlock()
 	for i := range mounts {
 		out[len(out)-len(mounts)+i].Root, _ = s.rootOf(mounts[i])
+	}
+	if by := askerOf(r); !by.administrator() {
+		out = slices.DeleteFunc(out, func(m control.Mount) bool { return !s.isBelow(m.Agent, by.agent) })
 	}
 	for i, m := range out {
 		if m.State == stateUp && !slices.Contains(up, m.Dir) {

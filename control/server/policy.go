@@ -1,8 +1,10 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/workspace"
@@ -61,10 +63,42 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		return invalid("which path? the request names none")
 	}
 	p = place(agent, p)
+	if by := askerOf(r); !by.administrator() {
+		return s.explainTo(w, by, agent, act, p)
+	}
 	x, err := s.Space.Explain(agent, act, p)
 	if err != nil {
 		return err
 	}
+	return reply(w, explanation(agent, action, p, &x))
+}
+
+// explainTo tells an agent no more than it sees: what is hidden from it, or from
+// the agent that it asks about, does not exist. The rules are an orchestrator's.
+func (s *Server) explainTo(w http.ResponseWriter, to asker, agent string, act policy.Action, p string) error {
+	x, err := s.Space.Explain(agent, act, p)
+	if err != nil && !errors.Is(err, backend.NotFound) {
+		return err
+	}
+	absent := err != nil || !s.finds(to, p) && !(x.Allow && act == policy.Create)
+	if !absent && to.agent != agent && to.role != policy.Orchestrator {
+		absent = !s.finds(asker{agent: agent}, p)
+	}
+	if absent {
+		x = policy.Explanation{}
+	}
+	out := explanation(agent, act.String(), p, &x)
+	switch {
+	case absent:
+		out.Note = "it does not exist"
+	case to.role != policy.Orchestrator:
+		out.Rules, out.Errors = []control.PolicyRule{}, nil
+		out.Note = map[bool]string{true: "policy permits it", false: "policy denies it"}[x.Allow]
+	}
+	return reply(w, out)
+}
+
+func explanation(agent, action, p string, x *policy.Explanation) control.Explanation {
 	out := control.Explanation{Agent: agent, Action: action, Path: p, Allow: x.Allow, Rules: []control.PolicyRule{}}
 	for _, rule := range x.Rules {
 		out.Rules = append(out.Rules, control.PolicyRule{ID: string(rule.ID), File: rule.File, Line: rule.Line, Reason: rule.Reason})
@@ -75,5 +109,5 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	if len(x.Rules) == 0 && !x.Allow {
 		out.Note = "nothing permits it, so it is denied"
 	}
-	return reply(w, out)
+	return out
 }

@@ -11,10 +11,18 @@ func apiProject(p workspace.Project) control.Project {
 	return control.Project{Slug: p.Slug, Created: p.Created, Members: p.Members, Path: "/projects/" + p.Slug}
 }
 
-func (s *Server) listProjects(w http.ResponseWriter, _ *http.Request) error {
-	out := []control.Project{}
+// knowsProject tells whether an asker may know of a project: whose place it
+// sees. Its members know each other by what they make there.
+func (s *Server) knowsProject(to asker, slug string) bool {
+	return to.administrator() || s.finds(to, "/projects/"+slug)
+}
+
+func (s *Server) listProjects(w http.ResponseWriter, r *http.Request) error {
+	to, out := askerOf(r), []control.Project{}
 	for _, p := range s.Registry.Projects() {
-		out = append(out, apiProject(p))
+		if s.knowsProject(to, p.Slug) {
+			out = append(out, apiProject(p))
+		}
 	}
 	return reply(w, out)
 }
@@ -32,7 +40,11 @@ func (s *Server) createProject(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) showProject(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.Registry.Project(r.PathValue("slug"))
+	slug := r.PathValue("slug")
+	p, err := s.Registry.Project(slug)
+	if err == nil && !s.knowsProject(askerOf(r), slug) {
+		err = workspace.NoProject(slug)
+	}
 	if err != nil {
 		return err
 	}

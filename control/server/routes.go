@@ -55,8 +55,9 @@ var admin = rights{never, never, never}
 func all(r reach) rights { return rights{r, r, r} }
 
 // routes is the whole API: verb × role. To add a verb, add a line here and one in
-// docs/api.md. Give it `admin`, unless agents are to have it: then say how far,
-// and let TestCells know a request that must work and one that must not. A handler
+// docs/api.md (one more in its table of who may ask what, if agents may). Give it
+// `admin`, unless agents are to have it: then say how far,
+// and add a probe to TestCells (cells_test.go). A handler
 // names the agent it works for by the request's "agent" or {key}, as before: the
 // router has checked it. Where that is not what an agent is for in the request
 // (a grantee, a member), say narrowed and ask askerOf. peer(r) is nobody for
@@ -65,40 +66,43 @@ func (s *Server) routes() []route {
 	return []route{
 		{"GET", "/v1/version", s.version, all(anyone)},
 		{"GET", "/v1/status", s.status, admin},
-		{"POST", "/v1/sync", s.sync, admin},
+		{"POST", "/v1/sync", s.sync, all(anyone)},
 		{"POST", "/v1/fsck", s.fsck, admin},
 		{"POST", "/v1/backup", s.backup, admin},
-		{"GET", "/v1/users", s.listUsers, admin},
+		{"GET", "/v1/users", s.listUsers, rights{narrowed, narrowed, never}},
 		{"POST", "/v1/users", s.addUser, admin},
-		{"GET", "/v1/users/{id}", s.showUser, admin},
+		{"GET", "/v1/users/{id}", s.showUser, rights{narrowed, narrowed, never}},
 		{"DELETE", "/v1/users/{id}", s.removeUser, admin},
-		{"GET", "/v1/agents", s.listAgents, admin},
+		{"GET", "/v1/agents", s.listAgents, all(narrowed)},
 		{"POST", "/v1/agents", s.addAgent, admin},
-		{"GET", "/v1/agents/{key}", s.showAgent, admin},
-		{"PATCH", "/v1/agents/{key}", s.setAgent, admin},
+		{"GET", "/v1/agents/{key}", s.showAgent, all(sees)},
+		{"PATCH", "/v1/agents/{key}", s.setAgent, rights{sees, never, never}},
 		{"DELETE", "/v1/agents/{key}", s.removeAgent, admin},
-		{"GET", "/v1/projects", s.listProjects, admin},
+		{"GET", "/v1/tokens", s.listTokens, all(narrowed)},
+		{"POST", "/v1/tokens", s.createToken, admin},
+		{"DELETE", "/v1/tokens/{id}", s.revokeToken, admin},
+		{"GET", "/v1/projects", s.listProjects, rights{narrowed, narrowed, never}},
 		{"POST", "/v1/projects", s.createProject, admin},
-		{"GET", "/v1/projects/{slug}", s.showProject, admin},
+		{"GET", "/v1/projects/{slug}", s.showProject, rights{narrowed, narrowed, never}},
 		{"PUT", "/v1/projects/{slug}/members", s.setMember, admin},
-		{"GET", "/v1/mounts", s.listMounts, admin},
+		{"GET", "/v1/mounts", s.listMounts, all(narrowed)},
 		{"POST", "/v1/mounts", s.mount, admin},
 		{"DELETE", "/v1/mounts", s.unmount, admin},
 		{"POST", "/v1/runs", s.startRun, admin},
 		{"DELETE", "/v1/runs/{id}", s.endRun, admin},
-		{"GET", "/v1/fs/stat", s.fsStat, admin},
-		{"GET", "/v1/fs/list", s.fsList, admin},
-		{"GET", "/v1/fs/content", s.fsRead, admin},
-		{"PUT", "/v1/fs/content", s.fsWrite, admin},
-		{"POST", "/v1/fs/mkdir", s.fsMkdir, admin},
-		{"POST", "/v1/fs/move", s.fsMove, admin},
-		{"DELETE", "/v1/fs/node", s.fsRemove, admin},
-		{"POST", "/v1/import", s.treeImport, admin},
-		{"GET", "/v1/export", s.treeExport, admin},
+		{"GET", "/v1/fs/stat", s.fsStat, all(itself)},
+		{"GET", "/v1/fs/list", s.fsList, all(itself)},
+		{"GET", "/v1/fs/content", s.fsRead, all(itself)},
+		{"PUT", "/v1/fs/content", s.fsWrite, all(itself)},
+		{"POST", "/v1/fs/mkdir", s.fsMkdir, all(itself)},
+		{"POST", "/v1/fs/move", s.fsMove, all(itself)},
+		{"DELETE", "/v1/fs/node", s.fsRemove, all(itself)},
+		{"POST", "/v1/import", s.treeImport, all(itself)},
+		{"GET", "/v1/export", s.treeExport, all(itself)},
 		{"GET", "/v1/policy", s.showPolicy, admin},
 		{"PUT", "/v1/policy/exceptions", s.allowName, admin},
 		{"DELETE", "/v1/policy/exceptions", s.disallowName, admin},
-		{"GET", "/v1/policy/explain", s.explain, admin},
+		{"GET", "/v1/policy/explain", s.explain, rights{sees, itself, itself}},
 	}
 }
 
@@ -113,7 +117,7 @@ func (s *Server) router(routes []route, who func(rights) reach) http.Handler {
 			continue
 		}
 		allow[r.path] = append(allow[r.path], r.method)
-		mux.HandleFunc(r.method+" "+r.path, s.answer(r.do))
+		mux.HandleFunc(r.method+" "+r.path, s.answer(s.reaching(reach, r.do)))
 	}
 	for path, methods := range allow {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -126,6 +130,32 @@ func (s *Server) router(routes []route, who func(rights) reach) http.Handler {
 		writeError(w, http.StatusNotFound, control.Errorf(control.KindNotFound, "no such resource: %s", r.URL.Path))
 	})
 	return mux
+}
+
+// reaching lets an agent do what is within its reach. The administrator's
+// requests pass.
+func (s *Server) reaching(to reach, do func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		a := askerOf(r)
+		if a.administrator() {
+			return do(w, r)
+		}
+		a.reach = to
+		r, err := s.narrow(r, a)
+		if err != nil {
+			return err
+		}
+		return do(w, r)
+	}
+}
+
+// streams are the verbs whose body or answer may go on for hours; what comes by
+// agent.sock is else over in two minutes.
+var streams = map[string]bool{
+	"GET /v1/fs/content": true,
+	"PUT /v1/fs/content": true,
+	"POST /v1/import":    true,
+	"GET /v1/export":     true,
 }
 
 // whole checks that every route says what each role may: a row with a hole is

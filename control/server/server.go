@@ -84,7 +84,11 @@ type Options struct {
 // Server answers the API.
 type Server struct {
 	Options
-	http *http.Server
+	http   *http.Server // of admin.sock
+	agents *http.Server // of agent.sock
+	guests *guests      // on agent.sock
+	pace   pace         // of agent.sock
+
 	done chan struct{} // closed when shutting down
 	once sync.Once
 
@@ -103,7 +107,8 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime,
-		runs: map[string]*run{}, failed: map[string]string{}}
+		runs: map[string]*run{}, failed: map[string]string{}, guests: newGuests(), pace: agentPace}
+	s.agents = s.newAgentServer()
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -126,11 +131,13 @@ func (s *Server) Serve(l net.Listener) error {
 // Shutdown ends all runs, then waits for the requests under way until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(func() { close(s.done) })
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, s.http.Close())
+	var errs []error
+	for _, h := range []*http.Server{s.agents, s.http} {
+		if err := h.Shutdown(ctx); err != nil {
+			errs = append(errs, err, h.Close())
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // handler is what the admin socket answers with: routes, behind the check of who

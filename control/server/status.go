@@ -12,8 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
-	return reply(w, control.Version{Version: s.Daemon.Version, API: 1, PID: os.Getpid()})
+func (s *Server) version(w http.ResponseWriter, r *http.Request) error {
+	v := control.Version{Version: s.Daemon.Version, API: 1}
+	if askerOf(r).administrator() {
+		v.PID = os.Getpid()
+	}
+	return reply(w, v)
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) error {

@@ -1,0 +1,348 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy"
+)
+
+// guestHouse is a fixture with agent.sock, and who asks there: gaia sees all,
+// keeper only ada's agents; a is ada's, and under is below a; b is bob's, whom
+// a does not see; hall is shared.
+type guestHouse struct {
+	*fixture
+	sock   string
+	tokens map[string]string // by agent
+	made   int
+}
+
+func newGuestHouse(t *testing.T) *guestHouse { return guestHouseOn(t, newFixture(t)) }
+
+func guestHouseOn(t *testing.T, f *fixture) *guestHouse {
+	t.Helper()
+	g := &guestHouse{fixture: f, sock: filepath.Join(filepath.Dir(f.socket), "agent.sock"), tokens: map[string]string{}}
+	l, err := net.Listen("unix", g.sock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- f.server.ServeAgents(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := f.server.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve agents: %v", err)
+		}
+	})
+	for _, id := range []string{"ada", "bob"} {
+		if _, err := f.client.AddUser(t.Context(), control.UserSpec{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spec := range []control.AgentSpec{
+		{Key: "gaia", Role: "orchestrator"}, {Key: "keeper", Role: "orchestrator", OnlyUser: "ada"},
+		{Key: "a", User: "ada", Parent: "gaia"}, {Key: "under", Parent: "a"}, {Key: "b", User: "bob"}, {Key: "hall", Role: "shared"},
+	} {
+		if _, err := f.client.AddAgent(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+		g.tokens[spec.Key] = g.token(spec.Key, "")
+	}
+	for slug, member := range map[string]string{"site": "a", "vault": "b"} {
+		if _, err := f.client.CreateProject(t.Context(), control.ProjectSpec{Slug: slug, Members: map[string]string{member: "write"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"gaia", "keeper", "a", "under", "b", "hall"} {
+		if _, err := f.client.Write(t.Context(), key, "f", strings.NewReader("of "+key), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g
+}
+
+// token makes one for an agent.
+func (g *guestHouse) token(agent, ttl string) string {
+	g.t.Helper()
+	got, err := g.client.CreateToken(g.t.Context(), control.TokenSpec{Agent: agent, TTL: ttl})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return got.Text
+}
+
+// ask makes one request of agent.sock on a connection of its own.
+func (g *guestHouse) ask(token, method, path, body string) (int, string, http.Header) {
+	g.t.Helper()
+	req, err := http.NewRequestWithContext(g.t.Context(), method, "http://warren"+path, strings.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	c := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", g.sock)
+		}}}
+	resp, err := c.Do(req)
+	if err != nil {
+		g.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		g.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	resp.Header.Del("Date")
+	return resp.StatusCode, string(b), resp.Header
+}
+
+// asked is a request that names an agent, or none.
+type asked struct{ path, body string }
+
+// probe is how a verb that is open to agents is tried. Each must work for whoever
+// may use it, over and over.
+type probe struct {
+	// as names agent; "" leaves it out.
+	as func(g *guestHouse, agent string) asked
+	// hidden are words that the answer to soul a must not have, shown some that it
+	// must, where the verb narrows what it tells.
+	hidden, shown []string
+}
+
+// query is a probe whose agent is in the query.
+func query(path string) probe {
+	return probe{as: func(_ *guestHouse, agent string) asked {
+		return asked{path: strings.ReplaceAll(path, "AGENT", agent)}
+	}}
+}
+
+// plain is a probe that names no agent.
+func plain(path string, hidden, shown []string) probe {
+	return probe{as: func(*guestHouse, string) asked { return asked{path: path} }, hidden: hidden, shown: shown}
+}
+
+// strangers are words that a must not be told.
+var strangers = []string{`"b"`, "bob", "vault", "gaia", "keeper", "hall"}
+
+// probes has every verb that some agent may use.
+var probes = map[string]probe{
+	"GET /v1/version":      plain("/v1/version", nil, nil),
+	"POST /v1/sync":        plain("/v1/sync", nil, nil),
+	"GET /v1/users":        plain("/v1/users", strangers, []string{"ada"}),
+	"GET /v1/users/{id}":   plain("/v1/users/ada", strangers, []string{"ada"}),
+	"GET /v1/agents":       plain("/v1/agents", strangers, []string{`"a"`, `"under"`}),
+	"GET /v1/agents/{key}": query("/v1/agents/AGENT"),
+	"PATCH /v1/agents/{key}": {as: func(_ *guestHouse, agent string) asked {
+		return asked{"/v1/agents/" + agent, `{"access":"rw"}`}
+	}},
+	"GET /v1/tokens":          plain("/v1/tokens", strangers, []string{`"a"`, `"under"`}),
+	"GET /v1/projects":        plain("/v1/projects", strangers, []string{"site"}),
+	"GET /v1/projects/{slug}": plain("/v1/projects/site", strangers, []string{"site"}),
+	"GET /v1/mounts":          plain("/v1/mounts", strangers, []string{"/mnt/a"}),
+	"GET /v1/fs/stat":         query("/v1/fs/stat?agent=AGENT&path=f"),
+	"GET /v1/fs/list":         query("/v1/fs/list?agent=AGENT&path=."),
+	"GET /v1/fs/content":      query("/v1/fs/content?agent=AGENT&path=f"),
+	"PUT /v1/fs/content":      query("/v1/fs/content?agent=AGENT&path=w"),
+	"POST /v1/fs/mkdir": {as: func(g *guestHouse, agent string) asked {
+		return asked{"/v1/fs/mkdir", fmt.Sprintf(`{"agent":%q,"path":"d%d"}`, agent, g.fresh())}
+	}},
+	"POST /v1/fs/move": {as: func(g *guestHouse, agent string) asked {
+		return asked{"/v1/fs/move", fmt.Sprintf(`{"agent":%q,"from":"f","to":"./f","force":true}`, agent)}
+	}},
+	"DELETE /v1/fs/node": {as: func(g *guestHouse, agent string) asked {
+		name := fmt.Sprintf("gone%d", g.fresh())
+		for key := range g.tokens {
+			if _, err := g.client.Write(g.t.Context(), key, name, strings.NewReader(""), 0); err != nil {
+				g.t.Fatal(err)
+			}
+		}
+		return asked{path: "/v1/fs/node?agent=" + agent + "&path=" + name}
+	}},
+	"POST /v1/import": {as: func(g *guestHouse, agent string) asked {
+		var b bytes.Buffer
+		if _, err := g.client.Export(g.t.Context(), control.Export{Agent: "a", Path: "f", Owner: &control.Owner{}}, &b); err != nil {
+			g.t.Fatal(err)
+		}
+		return asked{fmt.Sprintf("/v1/import?agent=%s&path=i%d", agent, g.fresh()), b.String()}
+	}},
+	"GET /v1/export":         query("/v1/export?agent=AGENT&path=.&owner=1:1"),
+	"GET /v1/policy/explain": query("/v1/policy/explain?agent=AGENT&action=read&path=f"),
+}
+
+func (g *guestHouse) fresh() int { g.made++; return g.made }
+
+// TestCells: every cell of the table, verb by role, from agent.sock. What a role
+// may not use is not there; what it may works within its reach, and outside of
+// it as if the agent that is named were none.
+func TestCells(t *testing.T) {
+	g := newGuestHouse(t)
+	for _, m := range []string{"a", "b"} {
+		if _, err := g.client.Mount(t.Context(), control.MountSpec{Agent: m, Dir: "/mnt/" + m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := map[string]bool{}
+	routes := g.server.routes()
+	for _, r := range routes {
+		if err := r.may.whole(); err != nil {
+			t.Errorf("%s: %v", r.name(), err)
+			continue
+		}
+		for key, reach := range map[string]reach{"gaia": r.may.orchestrator, "a": r.may.soul, "hall": r.may.shared} {
+			if reach == never {
+				g.absent(routes, r, key)
+				continue
+			}
+			open[r.name()] = true
+			p, there := probes[r.name()]
+			if !there {
+				t.Errorf("%s is open to %s, and no probe tries it", r.name(), key)
+				continue
+			}
+			g.try(r, p, key, reach)
+		}
+	}
+	for name := range probes {
+		if !open[name] {
+			t.Errorf("the probe %s is of no verb that is open", name)
+		}
+	}
+}
+
+// absent checks that a route is not there for an agent.
+func (g *guestHouse) absent(routes []route, r route, key string) {
+	g.t.Helper()
+	path := strings.NewReplacer("{key}", key, "{id}", "ada", "{slug}", "site").Replace(r.path)
+	status, body, head := g.ask(g.tokens[key], r.method, path, "{}")
+	role := policy.Role(map[string]string{"gaia": "orchestrator", "a": "soul", "hall": "shared"}[key])
+	var others []string
+	for _, o := range routes {
+		if c := (asker{agent: key, role: role}).of(o.may); o.path == r.path && c != never {
+			others = append(others, o.method)
+		}
+	}
+	if len(others) > 0 {
+		if allow := head.Get("Allow"); status != http.StatusMethodNotAllowed || allow != strings.Join(others, ", ") {
+			g.t.Errorf("%s as %s: %d %s, Allow %q", r.name(), key, status, body, allow)
+		}
+		return
+	}
+	none := "/v1/nothing/of/that/kind"
+	wantStatus, wantBody, wantHead := g.ask(g.tokens[key], r.method, none, "{}")
+	wantBody = strings.ReplaceAll(wantBody, none, path)
+	for _, h := range []http.Header{head, wantHead} {
+		h.Del("Content-Length")
+	}
+	if status != wantStatus || status != http.StatusNotFound || body != wantBody || fmt.Sprint(head) != fmt.Sprint(wantHead) {
+		g.t.Errorf("%s as %s: %d %s %v, want what is no path: %d %s %v", r.name(), key, status, body, head, wantStatus, wantBody, wantHead)
+	}
+}
+
+// try checks one open cell.
+func (g *guestHouse) try(r route, p probe, key string, to reach) {
+	g.t.Helper()
+	works := func(by, agent string) string {
+		q := p.as(g, agent)
+		status, body, _ := g.ask(g.tokens[by], r.method, q.path, q.body)
+		if status != http.StatusOK {
+			g.t.Errorf("%s by %s as %q: %d %s", r.name(), by, agent, status, body)
+		}
+		return body
+	}
+	refused := func(by, agent string) {
+		q, nobody := p.as(g, agent), p.as(g, "nobody")
+		status, body, _ := g.ask(g.tokens[by], r.method, q.path, q.body)
+		wantStatus, wantBody, _ := g.ask(g.tokens[by], r.method, nobody.path, nobody.body)
+		if status != http.StatusNotFound || status != wantStatus || body != strings.ReplaceAll(wantBody, "nobody", agent) {
+			g.t.Errorf("%s by %s as %s: %d %s; as one that is not there: %d %s", r.name(), by, agent, status, body, wantStatus, wantBody)
+		}
+	}
+	inPath := strings.Contains(r.path, "{key}")
+	other := map[string]string{"gaia": "b", "a": "b", "hall": "a"}[key]
+	switch to {
+	case anyone:
+		works(key, "")
+	case itself, below:
+		works(key, key)
+		if !inPath {
+			works(key, "")
+		}
+		refused(key, other)
+		if to == below && key == "a" {
+			works(key, "under")
+		} else if key == "a" {
+			refused(key, "under")
+		}
+	case sees:
+		g.trySees(r, key, works, refused)
+	case narrowed:
+		body := works(key, "")
+		if key != "a" {
+			return
+		}
+		for _, w := range p.hidden {
+			if strings.Contains(body, w) {
+				g.t.Errorf("%s tells a of %s: %s", r.name(), w, body)
+			}
+		}
+		for _, w := range p.shown {
+			if !strings.Contains(body, w) {
+				g.t.Errorf("%s does not tell a of %s: %s", r.name(), w, body)
+			}
+		}
+	}
+}
+
+func (g *guestHouse) trySees(r route, key string, works func(by, agent string) string, refused func(by, agent string)) {
+	switch key {
+	case "gaia":
+		works("gaia", "b")
+		works("keeper", "a")
+		refused("keeper", "b")
+	case "a":
+		works("a", "a")
+		works("a", "under")
+		refused("a", "b")
+		refused("a", "gaia")
+	default:
+		works(key, key)
+		refused(key, "a")
+	}
+}
+
+// TestARouteWithoutRightsAnswersNobody, the administrator neither.
+func TestARouteWithoutRightsAnswersNobody(t *testing.T) {
+	s := New(Options{})
+	called := false
+	do := func(http.ResponseWriter, *http.Request) error { called = true; return nil }
+	for _, may := range []rights{{}, {orchestrator: anyone, soul: anyone}, {soul: never, shared: never}} {
+		for _, who := range []asker{{}, {agent: "x", role: policy.Orchestrator}, {agent: "x", role: policy.Soul}, {agent: "x", role: policy.Shared}, {agent: "x"}} {
+			w := httptest.NewRecorder()
+			r, _ := http.NewRequestWithContext(t.Context(), "GET", "/v1/x", nil)
+			s.router([]route{{"GET", "/v1/x", do, may}}, who.of).ServeHTTP(w, r)
+			if called || w.Code != http.StatusNotFound {
+				t.Fatalf("%+v %+v: %d, called: %t", may, who, w.Code, called)
+			}
+		}
+	}
+	if slices.Contains([]reach{asker{agent: "x", role: "emperor"}.of(all(anyone))}, anyone) {
+		t.Error("an unknown role has rights")
+	}
+}
