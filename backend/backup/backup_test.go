@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -419,17 +420,30 @@ func TestSharedContentIsWrittenOnce(t *testing.T) {
 	})
 }
 
-// TestDamagedContentIsNoBackup: it fails, and says where.
+// TestDamagedContentIsNoBackup: it fails, and says which file it is.
 func TestDamagedContentIsNoBackup(t *testing.T) {
 	s := stacks["mem"](t)
 	tr := open(t, s)
 	defer tr.Close()
-	w := newScribbler(t, tr, 3)
-	for range 50 {
-		w.step()
+	home, _, err := tr.CreateVolume(t.Context(), tree.VolumeSpec{Label: tree.Label{Kind: tree.KindWorkspace}, Parent: tr.Root(), Name: "home", Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
 	}
-	err := func() error {
-		_, err := s.store.Update(t.Context(), func(kv backend.Tx) error {
+	var lost backend.Ino
+	err = tr.With(home.ID, func(tx *tree.Txn) error {
+		d, err := tx.Create(backend.RootIno, "notes", tree.CreateSpec{Type: backend.TypeDir, Mode: 0o755})
+		if err != nil {
+			return err
+		}
+		f, err := tx.Create(d.Node.Ino(), "today", tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600})
+		if err == nil {
+			lost = f.Node.Ino()
+			_, err = tx.Write(lost, bytes.Repeat([]byte("abc"), 2000), 0)
+		}
+		return err
+	})
+	if err == nil {
+		_, err = s.store.Update(t.Context(), func(kv backend.Tx) error {
 			var key []byte
 			err := kv.ScanKeys([]byte{'c'}, []byte{'d'}, func(k []byte) error { key = bytes.Clone(k); return backend.ErrStop })
 			if err != nil {
@@ -437,13 +451,21 @@ func TestDamagedContentIsNoBackup(t *testing.T) {
 			}
 			return kv.Set(key, []byte("damaged"))
 		})
-		return err
-	}()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(t.Context(), io.Discard, s.source(), nil); backend.KindOf(err) != backend.IO {
+	_, err = Write(t.Context(), io.Discard, s.source(), nil)
+	var e *backend.Error
+	if !errors.As(err, &e) || e.Kind != backend.IO || e.Path != "/home/notes/today" {
 		t.Errorf("%v", err)
+	}
+	var found []tree.Problem
+	if err := tree.Check(t.Context(), s.store, s.content, tree.CheckOptions{Content: true}, func(p tree.Problem) { found = append(found, p) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].Path != "/home/notes/today" || found[0].Ino != lost {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -29,7 +29,7 @@ type Source struct {
 
 // Write writes a backup of s to w; with an index of earlier backups (nil: none)
 // what changed since. Errors: Invalid for a damaged index, IO where content is
-// damaged (the text names it), those of the store and of w.
+// damaged (Path names the file), those of the store and of w.
 func Write(ctx context.Context, w io.Writer, s Source, index io.Reader) (Summary, error) {
 	var sum Summary
 	base, err := openIndex(index)
@@ -241,13 +241,23 @@ func (d *dump) extent(key, value []byte, ref backend.Ref) error {
 	}
 	b := d.buf[:ref.Length]
 	if err := d.content.Get(d.kv, ref, 0, b); err != nil {
-		return &backend.Error{Op: "backup", Path: fmt.Sprintf("key %x", key), Kind: backend.KindOf(err), Err: err}
+		return d.damaged(key, backend.KindOf(err), err)
 	}
 	if crc(b) != ref.CRC {
-		return &backend.Error{Op: "backup", Path: fmt.Sprintf("key %x", key), Kind: backend.IO, Err: errors.New("content fails its checksum")}
+		return d.damaged(key, backend.IO, errors.New("content fails its checksum"))
 	}
 	if shared {
 		d.shared[ref.ID] = true
 	}
 	return d.w.record(kindContent, key, value, b)
+}
+
+// damaged is the error of an extent whose content cannot be read. It names the
+// file.
+func (d *dump) damaged(key []byte, kind backend.Kind, err error) error {
+	path := tree.LocateExtent(d.kv, key)
+	if path == "" {
+		path = fmt.Sprintf("a file without a name (key %x)", key)
+	}
+	return &backend.Error{Op: "backup", Path: path, Kind: kind, Err: err}
 }

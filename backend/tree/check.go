@@ -12,6 +12,7 @@ import (
 type Problem struct {
 	Volume backend.VolumeID
 	Ino    backend.Ino // 0: the volume itself
+	Path   string      // in the store's tree, where it is known (Locate)
 	Text   string
 }
 
@@ -61,7 +62,11 @@ type checker struct {
 }
 
 func (k *checker) bad(v backend.VolumeID, i backend.Ino, format string, args ...any) {
-	k.report(Problem{Volume: v, Ino: i, Text: fmt.Sprintf(format, args...)})
+	p := Problem{Volume: v, Ino: i, Text: fmt.Sprintf(format, args...)}
+	if v != 0 && i != 0 {
+		p.Path = Locate(k.kv, v, i)
+	}
+	k.report(p)
 }
 
 func (k *checker) run() error {

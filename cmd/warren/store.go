@@ -307,7 +307,7 @@ func (s *store) check(ctx context.Context, report func(control.Problem)) error {
 
 // problem is p as the API has it.
 func problem(p tree.Problem) control.Problem {
-	out := control.Problem{Text: p.Text, Inode: uint64(p.Ino)}
+	out := control.Problem{Path: p.Path, Text: p.Text, Inode: uint64(p.Ino)}
 	if p.Volume != 0 {
 		out.Volume = fmt.Sprintf("%x", uint32(p.Volume))
 	}
