@@ -192,7 +192,7 @@ func (m *Mount) attach(inPlace bool) (fd int, err error) {
 // handshake takes fd over.
 func (m *Mount) handshake(fd int) (server, error) {
 	if e, ok := topMount(m.cfg.Dir); ok {
-		m.minor = e.minor
+		m.minor = e.Minor
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

@@ -427,7 +427,7 @@ func TestMountByHelper(t *testing.T) {
 	s.hub.tests.helper = true
 	m := s.mounted("m", Config{})
 	must(t, os.WriteFile(m.Dir()+"/f", []byte("x"), 0o644))
-	if e, ok := topMount(m.Dir()); !ok || e.fsType != fsType {
+	if e, ok := topMount(m.Dir()); !ok || e.Type != fsType {
 		t.Errorf("mounted as %+v", e)
 	}
 	must(t, fusermountU("-u", m.Dir()))

@@ -139,7 +139,7 @@ func openAny(dir string, inPlace bool) (p mountpoint, err error) {
 		return p, err
 	}
 	if e, ok := topMount(dir); ok {
-		return p, mountError(dir, backend.Busy, errors.New("a "+e.fsType+" is mounted there; unmount it first"))
+		return p, mountError(dir, backend.Busy, errors.New("a "+e.Type+" is mounted there; unmount it first"))
 	}
 	p.bare, err = openMountpoint(dir)
 	return p, err
@@ -263,7 +263,7 @@ func ClearDead(dir string) error {
 
 // dead tells whether e is a mount of warren that no daemon serves.
 func (e mountEntry) dead() bool {
-	return e.fsType == fsType && bounded(e.probe) == unix.ENOTCONN
+	return e.Type == fsType && bounded(e.probe) == unix.ENOTCONN
 }
 
 // clearTop detaches the uppermost mount at dir, which is dead.
@@ -279,18 +279,18 @@ func clearTop(dir string) error {
 // and as the mount's own user, since for others, root too, the kernel makes an
 // answer up.
 func (e mountEntry) probe() error {
-	fd, err := unix.Open(e.dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(e.Dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	answer := make(chan error, 1)
 	go func() {
 		defer unix.Close(fd)
-		if e.uid != uint32(os.Geteuid()) {
+		if e.UID != uint32(os.Geteuid()) {
 			// The ids of this one thread. It is never unlocked, so it ends with
 			// the goroutine and runs nothing else.
 			runtime.LockOSThread()
-			g, u := uintptr(e.gid), uintptr(e.uid)
+			g, u := uintptr(e.GID), uintptr(e.UID)
 			_, _, gerr := unix.RawSyscall(unix.SYS_SETRESGID, g, g, g)
 			_, _, uerr := unix.RawSyscall(unix.SYS_SETRESUID, u, u, u)
 			if gerr != 0 || uerr != 0 {

@@ -36,8 +36,8 @@ func TestMountpointIsTheOneChecked(t *testing.T) {
 	table, err := mountTable()
 	must(t, err)
 	for _, e := range table {
-		if e.dir == victim || e.dir == filepath.Join(s.dir, "moved", "x") {
-			t.Errorf("mounted at %s", e.dir)
+		if e.Dir == victim || e.Dir == filepath.Join(s.dir, "moved", "x") {
+			t.Errorf("mounted at %s", e.Dir)
 		}
 	}
 	if _, err := prepareMountpoint(cfg, true, slog.New(slog.DiscardHandler)); backend.KindOf(err) != backend.Denied {

@@ -158,8 +158,8 @@ func (s *stack) down(store backend.Store) {
 	}
 	if table, err := mountTable(); err == nil {
 		for _, e := range table {
-			if strings.HasPrefix(e.dir, s.dir) {
-				t.Errorf("still mounted: %s", e.dir)
+			if strings.HasPrefix(e.Dir, s.dir) {
+				t.Errorf("still mounted: %s", e.Dir)
 			}
 		}
 	}

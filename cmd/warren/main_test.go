@@ -87,8 +87,8 @@ func unmountBelow(t *testing.T, dir string) {
 		t.Error(err)
 	}
 	for i := len(left) - 1; i >= 0; i-- {
-		if err := unix.Unmount(left[i].Path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-			t.Errorf("%s stays mounted: %v", left[i].Path, err)
+		if err := unix.Unmount(left[i].Dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			t.Errorf("%s stays mounted: %v", left[i].Dir, err)
 		}
 	}
 	if len(left) > 0 && !t.Failed() {
@@ -186,7 +186,7 @@ func unmounted(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	found := false
 	for _, m := range ms {
-		found = found || m.Path == dir || strings.HasPrefix(m.Path, dir+"/")
+		found = found || m.Dir == dir || strings.HasPrefix(m.Dir, dir+"/")
 	}
 	if found != neg {
 		ts.Fatalf("mounted at %s: %t", dir, found)

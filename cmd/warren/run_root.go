@@ -134,16 +134,16 @@ func (b *rootBuilder) dropMounts() error {
 	}
 	gone := ""
 	for _, m := range mounts {
-		if hostFS[m.Type] || gone != "" && strings.HasPrefix(m.Path, gone+"/") {
+		if hostFS[m.Type] || gone != "" && strings.HasPrefix(m.Dir, gone+"/") {
 			continue
 		}
-		gone = m.Path
-		if unix.Unmount(m.Path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
+		gone = m.Dir
+		if unix.Unmount(m.Dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
 			continue
 		}
 		// Mounts that came with a user namespace cannot be taken away, but
 		// can be covered.
-		if err := cover(m.Path); err != nil {
+		if err := cover(m.Dir); err != nil {
 			return err
 		}
 	}

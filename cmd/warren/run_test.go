@@ -197,23 +197,3 @@ func TestShowIsNotPutOverTheAgentsOwn(t *testing.T) {
 		}
 	}
 }
-
-func FuzzMountinfo(f *testing.F) {
-	f.Add(`36 35 98:0 /mnt1 /mnt\0402 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`)
-	f.Add(`1 2 3:4 / /a\134b rw - fuse.warren warren:x rw`)
-	f.Add("")
-	f.Add(" - ")
-	f.Fuzz(func(t *testing.T, text string) {
-		ms, err := parseMountinfo(strings.NewReader(text))
-		if err == nil && len(ms) > strings.Count(text, "\n")+1 {
-			t.Errorf("%d mounts in %q", len(ms), text)
-		}
-	})
-}
-
-func TestMountinfoIsUnescaped(t *testing.T) {
-	ms, err := parseMountinfo(strings.NewReader(`36 35 98:0 /mnt1 /mnt\0402\134x rw,noatime master:1 - fuse.warren warren:x rw`))
-	if err != nil || len(ms) != 1 || ms[0] != (mountPoint{Path: `/mnt 2\x`, Type: "fuse.warren"}) {
-		t.Errorf("%+v, %v", ms, err)
-	}
-}
