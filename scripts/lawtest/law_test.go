@@ -108,6 +108,7 @@ var law = map[string]rule{
 	"scripts/casetest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/worktest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/crashtest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/fsx":       {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/soak":      {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/fulltest":  {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
 	"scripts/bench":     {why: "drives programs from outside, ours and others"},
