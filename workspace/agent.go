@@ -200,7 +200,7 @@ func (r *Registry) SetAgent(ctx context.Context, key string, c AgentChange) (Age
 }
 
 // RemoveAgent removes an agent, its memberships, its mount records, its
-// tokens, the exceptions to the deny-list in its tree, and all its files. The caller unmounts its mounts first. Busy: it is another's parent.
+// tokens, the grants to it, by it and in its tree, the exceptions to the deny-list there, and all its files. The caller unmounts its mounts first. Busy: it is another's parent.
 func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -243,10 +243,14 @@ func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 	if fewer {
 		records[string(recordKey(recSettings, ""))] = &settings
 	}
+	under := grantsUnder("/agents/" + key)
+	grants, ended := r.withoutGrants(func(g *Grant) bool { return g.Agent == key || g.By == key || under(g) })
+	maps.Copy(records, ended)
 	if err := r.put(ctx, records); err != nil {
 		return err
 	}
 	r.mu.Lock()
+	r.policies.grants = grants
 	r.agents[key], r.projects, r.mounts, r.settings = &a, projects, mounts, settings
 	r.tokens = withTokens(r.tokens, records)
 	r.mu.Unlock()

@@ -96,6 +96,7 @@ const (
 	recMount    = "mount"
 	recToken    = "token"
 	recSettings = "settings"
+	recGrant    = "grant"
 
 	recWorkspace = "workspace"
 	recDevice    = "device"

@@ -30,6 +30,7 @@ type Registry struct {
 	mounts   map[string]*Mount // by id
 	tokens   map[string]*Token // by id; the map is replaced too
 	settings Settings
+	policies policies
 
 	workspaces map[string]*Workspace // by UUID
 	devices    map[string]*Binding   // by device id; the map is replaced too
@@ -62,6 +63,7 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if err := r.publish(ctx); err != nil {
 		return nil, err
 	}
+	r.schedule()
 	return r, nil
 }
 
@@ -77,6 +79,9 @@ func (r *Registry) load(ctx context.Context) error {
 			return err
 		}
 		if r.mounts, err = loadAll(tx, recMount, func(m *Mount) string { return m.ID }); err != nil {
+			return err
+		}
+		if r.policies.grants, err = loadAll(tx, recGrant, func(g *Grant) string { return g.ID }); err != nil {
 			return err
 		}
 		if r.tokens, err = loadAll(tx, recToken, func(t *Token) string { return t.ID }); err != nil {
@@ -158,6 +163,7 @@ func (r *Registry) facts() policy.Facts {
 	for slug, p := range r.projects {
 		f.Projects[slug] = maps.Clone(p.Members)
 	}
+	f.Grants = r.grantFacts()
 	return f
 }
 

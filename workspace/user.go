@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
@@ -65,7 +66,7 @@ func (r *Registry) AddUser(ctx context.Context, id, name, email string) (User, e
 	return *u, nil
 }
 
-// RemoveUser removes a user, /users/<id> with all in it and the exceptions to
+// RemoveUser removes a user, /users/<id> with all in it, the grants and the exceptions to
 // the deny-list there. Busy: an agent is still theirs.
 func (r *Registry) RemoveUser(ctx context.Context, id string) error {
 	r.change.Lock()
@@ -87,10 +88,13 @@ func (r *Registry) RemoveUser(ctx context.Context, id string) error {
 	if fewer {
 		records[string(recordKey(recSettings, ""))] = &settings
 	}
+	grants, ended := r.withoutGrants(grantsUnder("/users/" + id))
+	maps.Copy(records, ended)
 	if err := r.put(ctx, records); err != nil {
 		return err
 	}
 	r.mu.Lock()
+	r.policies.grants = grants
 	r.users[id], r.settings = &u, settings
 	r.mu.Unlock()
 	if err := r.publish(ctx); err != nil {
