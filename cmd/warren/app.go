@@ -23,6 +23,7 @@ type app struct {
 	// Global flags.
 	socket string
 	token  string
+	secret string // name of the file that has the token
 	json   bool
 	quiet  bool
 
@@ -38,8 +39,9 @@ func newApp() *app {
 
 // AddFlags adds the global flags.
 func (a *app) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.socket, "socket", "", "admin `SOCKET` of the daemon (WARREN_SOCKET; default "+shortSocket+")")
-	f.StringVar(&a.token, "token", "", "`TOKEN` to show to the daemon (WARREN_TOKEN)")
+	f.StringVar(&a.socket, "socket", "", "`SOCKET` of the daemon (WARREN_SOCKET; default "+shortSocket+"; with a token agent.sock, in the directory above)")
+	f.StringVar(&a.token, "token", "", "be the agent whose `TOKEN` this is (WARREN_TOKEN; others can read it in the list of processes)")
+	f.StringVar(&a.secret, "token-file", "", "be the agent whose token is in `FILE`")
 	f.BoolVar(&a.json, "json", false, "answer, also errors, in JSON")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but what was asked for, and errors")
 }
@@ -77,11 +79,43 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // client makes the client for the socket that flags and environment name.
 func (a *app) client() *control.Client {
-	token := a.token
-	if token == "" {
-		token = a.getenv("WARREN_TOKEN")
+	token := a.showToken()
+	if token != "" {
+		return control.NewClient(a.agentSocket(), token)
 	}
-	return control.NewClient(a.socketPath(), token)
+	return control.NewClient(a.socketPath(), "")
+}
+
+// showToken is the token that is shown to the daemon; "": it is the administrator
+// who asks.
+func (a *app) showToken() string {
+	if a.token != "" {
+		return a.token
+	}
+	return a.getenv("WARREN_TOKEN")
+}
+
+// readToken takes the token of --token-file.
+func (a *app) readToken() error {
+	if a.secret == "" {
+		return nil
+	}
+	if a.token != "" {
+		return usagef("--token and --token-file: which of them?")
+	}
+	f, err := os.Open(a.secret)
+	if err != nil {
+		return localError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	if err != nil {
+		return localError(err)
+	}
+	if a.token = strings.TrimSpace(string(b)); a.token == "" {
+		return usagef("--token-file %s: there is nothing in it", a.secret)
+	}
+	return nil
 }
 
 func (a *app) socketPath() string {
@@ -91,6 +125,43 @@ func (a *app) socketPath() string {
 		}
 	}
 	return filepath.Join(a.runtimeDir(), "admin", "admin.sock")
+}
+
+// agentSocket is where a token is shown: at the socket that --socket names; else
+// beside the directory of the administrator's, whether WARREN_SOCKET names that or
+// nothing does; else, in a container, where root's daemon has it.
+func (a *app) agentSocket() string {
+	if a.socket != "" {
+		return a.socket
+	}
+	if s := a.getenv("WARREN_SOCKET"); s != "" {
+		if strings.HasSuffix(s, "/admin/admin.sock") {
+			return agentSocketOf(s)
+		}
+		return s
+	}
+	own := filepath.Join(a.runtimeDir(), "agent.sock")
+	if _, err := os.Stat(own); err == nil {
+		return own
+	}
+	if _, err := os.Stat("/run/warren/agent.sock"); err == nil {
+		return "/run/warren/agent.sock"
+	}
+	return own
+}
+
+// agentSocketOf gives the agents' socket of the daemon with an admin socket.
+func agentSocketOf(admin string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(admin)), "agent.sock")
+}
+
+// needAgent is the error of a command that works for an agent and was told none.
+// With a token there is one: the token's.
+func (a *app) needAgent(agent string) error {
+	if agent == "" && a.showToken() == "" {
+		return usagef("which agent? give --agent KEY (`warren agent list` lists them)")
+	}
+	return nil
 }
 
 // runtimeDir is where sockets go unless told otherwise.

@@ -33,8 +33,8 @@ func newFSCommand(a *app) *cobra.Command {
 	sub := func(use, short string, args cobra.PositionalArgs,
 		run func(context.Context, *app, *fsOptions, []string) error) *cobra.Command {
 		return command(use, short, args, func(ctx context.Context, args []string) error {
-			if o.Agent == "" {
-				return usagef("which agent? give --agent KEY (`warren agent list` lists them)")
+			if err := a.needAgent(o.Agent); err != nil {
+				return err
 			}
 			return run(ctx, a, o, args)
 		})

@@ -42,8 +42,8 @@ The convention is to mount at /warren, so that mounted paths and tree paths agre
 }
 
 func runMount(ctx context.Context, a *app, o *mountOptions, dir string) error {
-	if o.Agent == "" {
-		return usagef("which agent? give --agent KEY (`warren agent list` lists them)")
+	if err := a.needAgent(o.Agent); err != nil {
+		return err
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

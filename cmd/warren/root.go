@@ -39,6 +39,7 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 		return c.Help()
 	}
 	root.Args = cobra.ArbitraryArgs
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.readToken() }
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%v; see `%s --help`", err, c.CommandPath())
@@ -58,7 +59,7 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 	}
 	add(groupRun, newInitCommand(a), newServeCommand(a), newStatusCommand(a), newSyncCommand(a),
 		newMountCommand(a), newUmountCommand(a), newMountsCommand(a), newRunCommand(a), newDemoCommand(a))
-	add(groupAgents, newUserCommand(a), newAgentCommand(a), newPolicyCommand(a))
+	add(groupAgents, newUserCommand(a), newAgentCommand(a), newTokenCommand(a), newPolicyCommand(a))
 	add(groupShare, newFSCommand(a), newPathCommand(a), newProjectCommand(a))
 	add(groupOperate, newImportCommand(a), newExportCommand(a), newBackupCommand(a), newRestoreStoreCommand(a), newFsckCommand(a), newVersionCommand(a), newCompletionCommand(a), newManCommand(a))
 	root.SetHelpCommandGroupID(groupOperate)

@@ -29,6 +29,7 @@ type daemon struct {
 	hub      *fusefs.Hub
 	server   *server.Server
 	listener net.Listener
+	guests   net.Listener // agent.sock; nil: there is none
 	metrics  *http.Server // nil: nobody asked for any
 	log      *slog.Logger
 	started  time.Time
@@ -53,8 +54,8 @@ func openSpace(ctx context.Context, s *store, log *slog.Logger, notify func(*vie
 }
 
 // newDaemon opens everything, and refuses a store made with other content than
-// is asked for, if any is; serve lets it answer. The socket is the last
-// thing made, so whoever can connect gets answers.
+// is asked for, if any is; serve lets it answer. The sockets are the last
+// things made, so whoever can connect gets answers.
 func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logger) (_ *daemon, err error) {
 	d := &daemon{log: log, started: time.Now().UTC(), socket: socket}
 	if d.store, err = openStore(ctx, dir, newStore{Content: content}, log); err != nil {
@@ -75,6 +76,9 @@ func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logge
 	d.server = server.New(server.Options{Registry: d.registry, Space: d.space, Mounts: mounter{d.hub, d.log.With("part", "mounts")},
 		Daemon: d.facts(), Log: log.With("part", "api")})
 	if d.listener, err = listen(socket); err != nil {
+		return nil, err
+	}
+	if d.guests, err = listenAgents(socket, log); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -111,8 +115,11 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 	}
 	d.server.Restore(ctx)
 	go d.store.watchFull(ctx, d.log)
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- d.server.Serve(d.listener) }()
+	if d.guests != nil {
+		go func() { failed <- d.server.ServeAgents(d.guests) }()
+	}
 	ready()
 	var err error
 	select {
@@ -137,6 +144,9 @@ func (d *daemon) close(ctx context.Context) error {
 		errs = append(errs, d.server.Shutdown(api))
 		stop()
 		_ = os.Remove(d.socket)
+		if d.guests != nil {
+			_ = os.Remove(agentSocketOf(d.socket))
+		}
 	}
 	if d.hub != nil && d.leave {
 		d.hub.Leave(ctx)
