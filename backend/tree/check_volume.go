@@ -263,6 +263,9 @@ func (v *volcheck) usage() error {
 	for _, n := range v.found {
 		v.use.bytes += n.bytes
 	}
+	if _, err := limitsOf(v.kv, v.rec.ID); err != nil {
+		v.bad(v.rec.ID, 0, "%v", err)
+	}
 	if u.inodes != v.use.inodes {
 		v.bad(v.rec.ID, 0, "counter says %d inodes, there are %d", u.inodes, v.use.inodes)
 	}

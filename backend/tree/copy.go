@@ -114,6 +114,9 @@ func (tx *Txn) copyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n ui
 		w.putInode(dst, &r)
 		return err
 	})
+	if left := tx.left(); errors.Is(err, backend.Quota) && left > 0 && left < n {
+		return tx.copyFrom(src, srcOff, dst, dstOff, left)
+	}
 	if err != nil {
 		return 0, err
 	}

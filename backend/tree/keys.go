@@ -13,6 +13,7 @@ const (
 	famMeta    = 'm' // m<name>: format, root volume, creation time
 	famVolume  = 'v' // v<vol>: volume record
 	famUsage   = 'u' // u<vol>: counters of the volume
+	famQuota   = 'q' // q<vol>: limits of the volume
 	famInode   = 'i' // i<vol><ino>: inode record
 	famDirent  = 'd' // d<vol><dir><name>: what a name leads to
 	famLink    = 'b' // b<vol><ino><dir><name>: a back-link beyond the first

@@ -22,6 +22,7 @@ type reclaimer struct {
 
 	mu   sync.Mutex
 	jobs map[backend.NodeID]*sweepPos // guarded by mu; inode 0: a whole volume
+	now  backend.NodeID               // guarded by mu: the job under way
 	runs []nodeRun                    // guarded by mu
 }
 
@@ -59,9 +60,26 @@ func (r *reclaimer) take() (backend.NodeID, *sweepPos, bool) {
 	defer r.mu.Unlock()
 	for n, at := range r.jobs {
 		delete(r.jobs, n)
+		r.now = n
 		return n, at, true
 	}
+	r.now = 0
 	return 0, nil, false
+}
+
+// of lists the inodes of volume v that are to be reclaimed, or just are.
+func (r *reclaimer) of(v backend.VolumeID) (out []backend.Ino) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n := range r.jobs {
+		if n.Volume() == v && n.Ino() != 0 {
+			out = append(out, n.Ino())
+		}
+	}
+	if r.now.Volume() == v && r.now.Ino() != 0 {
+		out = append(out, r.now.Ino())
+	}
+	return out
 }
 
 func (r *reclaimer) run(ctx context.Context) {
@@ -117,22 +135,28 @@ func (r *reclaimer) step(n backend.NodeID, at *sweepPos) (more bool, err error) 
 		return r.t.reclaimVolume(n.Volume())
 	}
 	err = r.t.With(n.Volume(), func(tx *Txn) error {
-		i, err := tx.load(n.Ino())
-		if err != nil {
-			return err
-		}
-		switch {
-		case i.rec.nlink == 0 && tx.v.orphans[i.ino]: // its maker holds it, until Dropped
-		case i.rec.nlink == 0 && r.t.held(n):
-			tx.v.orphans[i.ino] = false // until Dropped
-		case i.rec.nlink == 0:
-			more, err = tx.reap(i)
-		case len(i.rec.extents.barriers) > 0:
-			more, err = tx.sweep(i, at)
-		}
+		more, err = tx.reclaim(n.Ino(), at)
 		return err
 	})
 	return more, err
+}
+
+// reclaim does the next step of what is to do for ino, from at on.
+func (tx *Txn) reclaim(ino backend.Ino, at *sweepPos) (more bool, err error) {
+	i, err := tx.load(ino)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case i.rec.nlink == 0 && tx.v.orphans[i.ino]: // its maker holds it, until Dropped
+	case i.rec.nlink == 0 && tx.t.held(tx.node(ino)):
+		tx.v.orphans[i.ino] = false // until Dropped
+	case i.rec.nlink == 0:
+		return tx.reap(i)
+	case len(i.rec.extents.barriers) > 0:
+		return tx.sweep(i, at)
+	}
+	return false, nil
 }
 
 // recover queues what an earlier life left.
@@ -297,6 +321,7 @@ func (w *writer) dropVolume() (more bool, err error) {
 		}
 	}
 	w.delete(appendVol(nil, famUsage, w.v.id))
+	w.delete(appendVol(nil, famQuota, w.v.id))
 	w.delete(volumeKey(w.v.id))
 	w.use = w.v.use
 	return false, w.err

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/quota"
 )
 
 // recordVersion is the first byte of every record of the tree.
@@ -243,6 +244,9 @@ type usage struct {
 	nextIno     uint64 // first inode number never given out
 	nextContent uint64 // first content number never given out
 }
+
+// counted is what a quota looks at.
+func (u *usage) counted() quota.Use { return quota.Use{Bytes: u.bytes, Inodes: u.inodes} }
 
 func (u usage) encode(b []byte, epoch uint32) []byte {
 	e := encoder{b}

@@ -402,6 +402,9 @@ var damages = map[string]struct {
 			return kv.Set(appendVol(nil, famUsage, w.vol), usage{bytes: 1, inodes: 1, nextIno: 2, nextContent: 1}.encode(nil, 1))
 		}
 	}},
+	"quota damaged": {do: func(w *wreck) func(backend.Tx) error {
+		return func(kv backend.Tx) error { return kv.Set(appendVol(nil, famQuota, w.vol), []byte("x")) }
+	}},
 	"malformed inode key": {do: func(w *wreck) func(backend.Tx) error {
 		return func(kv backend.Tx) error { return kv.Set(append(appendVol(nil, famInode, w.vol), 1), []byte("x")) }
 	}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/quota"
 )
 
 // volfix is one volume in a pass of Repair.
@@ -87,6 +88,12 @@ func (v *volfix) usage() error {
 		v.old = usage{}
 	}
 	v.use.nextIno, v.use.nextContent = v.old.nextIno, v.old.nextContent
+	if b, lerr := v.kv.Get(appendVol(nil, famQuota, v.rec.ID)); lerr == nil {
+		if _, lerr := quota.Decode(b); lerr != nil {
+			v.aside(appendVol(nil, famQuota, v.rec.ID), b)
+			v.tell(0, "its quota is damaged and set aside: there is none now")
+		}
+	}
 	if !v.oldOK { // other volumes may name content of this one
 		v.use.nextContent, err = firstContent()
 		v.use.nextContent += 1 << 39

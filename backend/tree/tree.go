@@ -146,6 +146,9 @@ func (t *Tree) loadVolumes(kv backend.Tx) error {
 		if v.use, err = decodeUsage(rec.ID, u); err != nil {
 			return err
 		}
+		if v.limits, err = limitsOf(kv, rec.ID); err != nil {
+			return err
+		}
 		t.vols[rec.ID] = v
 		return nil
 	})

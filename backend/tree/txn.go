@@ -1,11 +1,14 @@
 package tree
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/quota"
 )
 
 // bg is the context of the tree's own calls: operations are not cancelled
@@ -90,8 +93,17 @@ type writer struct {
 }
 
 // commit runs fn as one Update and, when it took effect, keeps its counters.
-// fn may run again.
+// fn may run again. Quota: it would take the volume over a hard limit, and
+// nothing in it is left to reclaim.
 func (tx *Txn) commit(fn func(*writer) error) error {
+	err := tx.commitOnce(fn)
+	for errors.Is(err, backend.Quota) && tx.makeRoom() {
+		err = tx.commitOnce(fn)
+	}
+	return err
+}
+
+func (tx *Txn) commitOnce(fn func(*writer) error) error {
 	w := writer{v: tx.v, buf: tx.buf}
 	lsn, err := tx.t.store.UpdateFrom(bg, tx.Op.Origin, func(kv backend.Tx) error {
 		w.kv, w.use, w.err = kv, tx.v.use, nil
@@ -99,6 +111,9 @@ func (tx *Txn) commit(fn func(*writer) error) error {
 			return err
 		}
 		if w.use != tx.v.use {
+			if err := tx.v.limits.Admit(tx.v.use.counted(), w.use.counted()); err != nil {
+				return err
+			}
 			w.putUsage()
 		}
 		return w.err
@@ -381,19 +396,18 @@ func (tx *Txn) MarkDenied(ino backend.Ino) error {
 	return nil
 }
 
-// Stat tells the volume's use and the store's free space.
+// Stat tells the volume's use, its limits and the free space, of which what the
+// store has is shared.
 func (tx *Txn) Stat() VolumeStat {
-	var free, total uint64
+	var free uint64
 	if tx.t.room.free != nil {
-		free, total = tx.t.room.free()
+		free, _ = tx.t.room.free()
 	}
-	_ = total
-	u := tx.v.use
-	s := VolumeStat{
-		BlockSize: BlockSize, UsedBytes: u.bytes, UsedInodes: u.inodes, MaxNameLen: backend.MaxName,
-		FreeBytes: free, Bytes: u.bytes + free, FilesystemN: uint64(tx.v.id),
+	u, l := tx.v.use, tx.v.limits
+	room := l.Room(u.counted(), quota.Use{Bytes: free, Inodes: min(free/512, uint64(backend.MaxIno)-u.nextIno)})
+	return VolumeStat{
+		BlockSize: BlockSize, MaxNameLen: backend.MaxName, FilesystemN: uint64(tx.v.id), Limits: l,
+		UsedBytes: u.bytes, FreeBytes: room.Bytes, Bytes: cmp.Or(l.Bytes, u.bytes+room.Bytes),
+		UsedInodes: u.inodes, FreeInodes: room.Inodes, Inodes: cmp.Or(l.Inodes, u.inodes+room.Inodes),
 	}
-	s.FreeInodes = min(free/512, uint64(backend.MaxIno)-u.nextIno)
-	s.Inodes = u.inodes + s.FreeInodes
-	return s
 }

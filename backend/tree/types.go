@@ -1,6 +1,12 @@
 package tree
 
-import "github.com/warrenfs/warren/backend"
+import (
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/quota"
+)
+
+// Limits are a volume's quota; package quota says what counts.
+type Limits = quota.Limits
 
 // VolumeKind says what a volume is for. Its value is stored.
 type VolumeKind uint8
@@ -53,6 +59,7 @@ type VolumeStat struct {
 	FreeInodes  uint64
 	UsedBytes   uint64 // content bytes of the volume
 	UsedInodes  uint64
+	Limits      Limits // what the quota is
 	MaxNameLen  uint32
 	FilesystemN uint64 // identifies the volume (f_fsid)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/quota"
 )
 
 // volume is one inode space in memory.
@@ -18,7 +19,8 @@ type volume struct {
 	asked   tally       // of the cache
 
 	mu     sync.Mutex
-	use    usage                  // guarded by mu, as are all below
+	use    usage // guarded by mu, as are all below
+	limits quota.Limits
 	inodes map[backend.Ino]*inode // cache
 	ring   []*inode               // the same, for the clock
 	hand   int

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/warrenfs/warren/backend"
@@ -58,6 +59,9 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 		w.putInode(n.ino, &r)
 		return w.err
 	})
+	if left := tx.left(); errors.Is(err, backend.Quota) && left > 0 && left < uint64(len(p)) {
+		return tx.write(n, p[:left], off)
+	}
 	if err != nil {
 		return WriteResult{}, err
 	}

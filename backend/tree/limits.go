@@ -1,0 +1,67 @@
+package tree
+
+import (
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/quota"
+)
+
+// limitsOf reads a volume's quota; none is stored where none was ever set.
+func limitsOf(kv backend.Tx, id backend.VolumeID) (quota.Limits, error) {
+	b, err := kv.Get(appendVol(nil, famQuota, id))
+	if errors.Is(err, backend.NotFound) {
+		return quota.Limits{}, nil
+	}
+	if err != nil {
+		return quota.Limits{}, err
+	}
+	return quota.Decode(b)
+}
+
+// SetLimits sets the volume's quota; what it holds already stays. Invalid where
+// quota.Limits.Check refuses it.
+func (tx *Txn) SetLimits(l Limits) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	key := appendVol(nil, famQuota, tx.v.id)
+	err := tx.commit(func(w *writer) error {
+		if l == (Limits{}) {
+			w.delete(key)
+		} else {
+			w.set(key, l.Append(nil, tx.v.info.Epoch))
+		}
+		return w.err
+	})
+	if err == nil {
+		tx.v.limits = l
+	}
+	return err
+}
+
+// left is how many bytes the quota leaves to the volume; without one, no bound.
+func (tx *Txn) left() uint64 {
+	return tx.v.limits.Room(tx.v.use.counted(), quota.Use{Bytes: ^uint64(0)}).Bytes
+}
+
+// roomSteps bounds how much makeRoom does for one operation.
+const roomSteps = 64
+
+// makeRoom does at once what the reclaimer has yet to do in this volume: what was
+// deleted must not keep its owner from writing. It tells whether that gave
+// anything back.
+func (tx *Txn) makeRoom() bool {
+	before, steps := tx.v.use.counted(), 0
+	for _, ino := range tx.t.todo.of(tx.v.id) {
+		var at sweepPos
+		for more := true; more && steps < roomSteps; steps++ {
+			var err error
+			if more, err = tx.reclaim(ino, &at); err != nil {
+				break // the reclaimer will meet it too
+			}
+		}
+	}
+	now := tx.v.use.counted()
+	return now.Bytes < before.Bytes || now.Inodes < before.Inodes
+}
