@@ -91,5 +91,5 @@ func (c *Client) DeleteWorkspace(ctx context.Context, uuid string) error {
 // long and are not mounted; never the default one.
 func (c *Client) CollectWorkspaces(ctx context.Context, g Collection) (Collected, error) {
 	var out Collected
-	return out, c.call(ctx, http.MethodPost, "/v1/workspaces/collect", nil, g, &out)
+	return out, c.call(ctx, http.MethodPost, "/v1/collect", nil, g, &out)
 }

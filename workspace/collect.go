@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -98,6 +99,20 @@ func (l *Layer) SeenWorkspaces(v *view.View) []Workspace {
 		}
 	}
 	return out
+}
+
+// SetWorkspace changes the name or provider of a workspace that is in the asker's
+// view; nil stays. Denied: it may not write there.
+func (l *Layer) SetWorkspace(ctx context.Context, v *view.View, uuid string, name, provider *string) (Workspace, error) {
+	w, err := l.SeenWorkspace(v, uuid)
+	if err != nil {
+		return w, err
+	}
+	d, err := v.Resolve(w.Path())
+	if err != nil || !v.Allows(policy.Create, d.Node) {
+		return w, fail(backend.Denied, "workspace %s is not this agent's to change", uuid)
+	}
+	return l.reg.SetWorkspace(ctx, uuid, name, provider)
 }
 
 // SeenWorkspace gives one of SeenWorkspaces. NotFound.

@@ -72,13 +72,14 @@ type Daemon struct {
 	Backup func(ctx context.Context, w io.Writer, index io.Reader) error
 }
 
-// Options are what a server needs; all but Log must be set.
+// Options are what a server needs; all but Layer and Log must be set.
 type Options struct {
 	Registry *workspace.Registry
 	Space    *view.Space
 	Mounts   Mounter
 	Daemon   Daemon
-	Log      *slog.Logger // nil discards
+	Layer    *workspace.Layer // nil: one is made; a daemon has one only
+	Log      *slog.Logger     // nil discards
 }
 
 // Server answers the API.
@@ -105,6 +106,9 @@ type Server struct {
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Layer == nil {
+		o.Layer = workspace.NewLayer(workspace.LayerOptions{Registry: o.Registry, Space: o.Space, Log: o.Log})
 	}
 	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime,
 		runs: map[string]*run{}, failed: map[string]string{}, guests: newGuests(), pace: agentPace}
