@@ -153,6 +153,9 @@ func (d *daemon) close(ctx context.Context) error {
 	} else if d.hub != nil {
 		errs = append(errs, d.hub.Close(ctx))
 	}
+	if d.registry != nil {
+		d.registry.Close()
+	}
 	if d.store.tree != nil {
 		errs = append(errs, closeWithin(d.store, storeCloseTime))
 	}

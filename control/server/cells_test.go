@@ -155,7 +155,18 @@ var probes = map[string]probe{
 	"PATCH /v1/agents/{key}": {as: func(_ *guestHouse, agent string) asked {
 		return asked{"/v1/agents/" + agent, `{"access":"rw"}`}
 	}},
-	"GET /v1/tokens":          plain("/v1/tokens", strangers, []string{`"a"`, `"under"`}),
+	"GET /v1/tokens": plain("/v1/tokens", strangers, []string{`"a"`, `"under"`}),
+	"GET /v1/grants": {as: func(g *guestHouse, _ string) asked {
+		g.grant("under", "/agents/a/workspace/f")
+		g.grant("b", "/projects/site")
+		return asked{path: "/v1/grants"}
+	}, hidden: strangers[:2], shown: []string{`"under"`}},
+	"POST /v1/grants": {as: func(*guestHouse, string) asked {
+		return asked{"/v1/grants", `{"agent":"under","path":"/agents/a/workspace/f","right":"read","ttl":"1h"}`}
+	}},
+	"DELETE /v1/grants/{id}": {as: func(g *guestHouse, _ string) asked {
+		return asked{path: "/v1/grants/" + g.grant("under", "/agents/a/workspace/f")}
+	}},
 	"GET /v1/projects":        plain("/v1/projects", strangers, []string{"site"}),
 	"GET /v1/projects/{slug}": plain("/v1/projects/site", strangers, []string{"site"}),
 	"GET /v1/mounts":          plain("/v1/mounts", strangers, []string{"/mnt/a"}),
@@ -275,6 +286,16 @@ func (g *guestHouse) own(which int) string {
 	}
 	g.t.Fatalf("%s has no workspace", g.trying)
 	return ""
+}
+
+// grant makes a grant and gives its id.
+func (g *guestHouse) grant(agent, path string) string {
+	g.t.Helper()
+	got, err := g.client.Grant(g.t.Context(), control.GrantSpec{Agent: agent, Path: path, Right: "read", TTL: "1h"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return got.ID
 }
 
 func (g *guestHouse) fresh() int { g.made++; return g.made }

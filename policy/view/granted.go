@@ -210,3 +210,16 @@ func (c *call) sights(ino backend.Ino) bool {
 	var pl place
 	return c.seen(ino, &pl) == nil && !pl.blank
 }
+
+// MayChange tells whether the view may write a node's data, or change the names
+// in a directory. It is noted nowhere.
+func (v *View) MayChange(node backend.NodeID) bool {
+	a, err := v.Getattr(nil, node)
+	if err != nil {
+		return false
+	}
+	if a.IsDir() {
+		return v.allows(policy.Create, node)
+	}
+	return v.allows(policy.Write, node)
+}
