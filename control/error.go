@@ -25,6 +25,9 @@ const (
 type Error struct {
 	Text string `json:"error"`
 	Kind Kind   `json:"kind"`
+	// Details are facts for programs, by kind of request: see the method that has
+	// them.
+	Details map[string]any `json:"details,omitempty"`
 }
 
 // Error gives the text.

@@ -3,9 +3,8 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -27,6 +26,8 @@ type Node struct {
 	Ctime  time.Time `json:"ctime"`
 	Btime  time.Time `json:"btime"`
 	Target string    `json:"target,omitempty"` // of a symlink
+	// Etag of a regular file: another one after every change of its content.
+	Etag string `json:"etag,omitempty"`
 	// The bytes of Path, Name and Target that are not UTF-8.
 	PathBytes   []byte `json:"path_base64,omitempty"`
 	NameBytes   []byte `json:"name_base64,omitempty"`
@@ -89,7 +90,7 @@ type Move struct {
 
 // MakeDir asks for a directory.
 type MakeDir struct {
-	Agent   string `json:"agent"`
+	Agent   string `json:"agent,omitempty"`
 	Path    string `json:"path"`
 	Mode    uint32 `json:"mode,omitempty"`    // 0: 0755
 	Parents bool   `json:"parents,omitempty"` // make missing parents; one that exists is no error
@@ -127,37 +128,18 @@ func (c *Client) Stat(ctx context.Context, agent, path string, follow bool) (Nod
 
 // List lists a directory by name; a file is listed as itself.
 func (c *Client) List(ctx context.Context, agent, path string) ([]Node, error) {
+	return c.ListPage(ctx, agent, path, "", 0)
+}
+
+// ListPage is List of at most limit names (0: all) that come after the name
+// after. Fewer than limit are the last ones.
+func (c *Client) ListPage(ctx context.Context, agent, path, after string, limit int) ([]Node, error) {
 	var ns []Node
-	return ns, c.call(ctx, http.MethodGet, "/v1/fs/list", query("agent", agent, "path", path), nil, &ns)
-}
-
-// Read copies a file's bytes to w.
-func (c *Client) Read(ctx context.Context, agent, path string, w io.Writer) error {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/fs/content", query("agent", agent, "path", path), nil)
-	if err != nil {
-		return err
+	q := query("agent", agent, "path", path, "after", after)
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
 	}
-	defer drain(resp.Body)
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		return c.broken(ctx, fmt.Errorf("%s: %w", path, err))
-	}
-	return nil
-}
-
-// Write makes or replaces a file with all of r, whole or not at all. A mode of
-// 0 keeps an existing file's, and is 0644 for a new one.
-func (c *Client) Write(ctx context.Context, agent, path string, r io.Reader, mode uint32) (Node, error) {
-	var n Node
-	q := query("agent", agent, "path", path)
-	if mode != 0 {
-		q.Set("mode", fmt.Sprintf("%04o", mode))
-	}
-	resp, err := c.send(ctx, http.MethodPut, "/v1/fs/content", q, r)
-	if err != nil {
-		return n, err
-	}
-	defer drain(resp.Body)
-	return n, c.decode(ctx, resp.Body, &n)
+	return ns, c.call(ctx, http.MethodGet, "/v1/fs/list", q, nil, &ns)
 }
 
 // MakeDir makes a directory.

@@ -174,6 +174,12 @@ var probes = map[string]probe{
 	"GET /v1/fs/list":         query("/v1/fs/list?agent=AGENT&path=."),
 	"GET /v1/fs/content":      query("/v1/fs/content?agent=AGENT&path=f"),
 	"PUT /v1/fs/content":      query("/v1/fs/content?agent=AGENT&path=w"),
+	"POST /v1/fs/edit": {as: func(_ *guestHouse, agent string) asked {
+		return asked{"/v1/fs/edit", fmt.Sprintf(`{"agent":%q,"path":"f","edits":[{"old":"of ","new":"by "}],"dry_run":true}`, agent)}
+	}},
+	"POST /v1/fs/search": {as: func(_ *guestHouse, agent string) asked {
+		return asked{"/v1/fs/search", fmt.Sprintf(`{"agent":%q,"pattern":"of"}`, agent)}
+	}},
 	"POST /v1/fs/mkdir": {as: func(g *guestHouse, agent string) asked {
 		return asked{"/v1/fs/mkdir", fmt.Sprintf(`{"agent":%q,"path":"d%d"}`, agent, g.fresh())}
 	}},

@@ -71,7 +71,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 			status = http.StatusInternalServerError
 			s.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
 		}
-		writeError(w, status, control.Errorf(cmp.Or(e.Kind, control.KindFailed), "%s", err))
+		writeError(w, status, &control.Error{Kind: cmp.Or(e.Kind, control.KindFailed), Text: err.Error(), Details: e.Details})
 		return
 	}
 	o, known := outcomes[backend.KindOf(err)]

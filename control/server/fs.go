@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,7 @@ func (s *Server) fsStat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, err := node(v, f)
+	n, err := nodeOf(v, f)
 	if err != nil {
 		return err
 	}
@@ -69,10 +70,22 @@ func (s *Server) fsStat(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, n)
 }
 
-// node puts a node's facts into words.
-func node(v *view.View, f view.Found) (control.Node, error) {
+// octal is how permission bits are written.
+func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+
+// nodeOf puts a node's facts into words.
+func nodeOf(v *view.View, f view.Found) (control.Node, error) {
+	etag, err := v.Etag(f.Attr.Node)
+	if err != nil {
+		return control.Node{}, err
+	}
+	return nodeAt(v, f, etag)
+}
+
+// nodeAt is nodeOf with an etag that is known.
+func nodeAt(v *view.View, f view.Found, etag string) (control.Node, error) {
 	a := &f.Attr
-	n := control.Node{Path: f.Path, Name: path.Base(f.Path), Type: typeNames[a.Type], Mode: fmt.Sprintf("%04o", a.Mode),
+	n := control.Node{Etag: etag, Path: f.Path, Name: path.Base(f.Path), Type: typeNames[a.Type], Mode: octal(a.Mode),
 		Size: a.Size, Links: a.Nlink, Inode: uint64(a.Node),
 		Mtime: a.Mtime.Time(), Ctime: a.Ctime.Time(), Btime: a.Btime.Time()}
 	if a.UID != backend.OwnerID {
@@ -105,7 +118,7 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := []control.Node{}
 	if !f.Attr.IsDir() {
-		n, err := node(v, f)
+		n, err := nodeOf(v, f)
 		if err != nil {
 			return err
 		}
@@ -115,7 +128,15 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	limit, names, err := page(r, names)
+	if err != nil {
+		return err
+	}
 	for _, e := range names {
+		if limit > 0 && len(out) == limit {
+			break
+		}
+
 		n, err := listed(v, f, e.Name)
 		if errors.Is(err, backend.NotFound) || errors.Is(err, backend.Stale) {
 			continue // removed meanwhile
@@ -128,13 +149,27 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, out)
 }
 
+// page leaves out of names, which are sorted, those that the query does not ask
+// for. limit 0: all.
+func page(r *http.Request, names []view.Dirent) (limit int, left []view.Dirent, err error) {
+	q := r.URL.Query()
+	if q.Has("limit") {
+		if limit, err = strconv.Atoi(q.Get("limit")); err != nil || limit < 1 {
+			return 0, nil, invalid("limit %q is no number of names", q.Get("limit"))
+		}
+	}
+	after := q.Get("after")
+	first := sort.Search(len(names), func(i int) bool { return names[i].Name > after })
+	return limit, names[first:], nil
+}
+
 // listed tells about one name in a directory.
 func listed(v *view.View, dir view.Found, name string) (control.Node, error) {
 	a, err := v.Lookup(nil, dir.Attr.Node, name)
 	if err != nil {
 		return control.Node{}, err
 	}
-	return node(v, view.Found{Attr: a, Dir: dir.Attr.Node, Name: name, Path: path.Join(dir.Path, name)})
+	return nodeOf(v, view.Found{Attr: a, Dir: dir.Attr.Node, Name: name, Path: path.Join(dir.Path, name)})
 }
 
 func (s *Server) fsMkdir(w http.ResponseWriter, r *http.Request) error {
@@ -176,7 +211,7 @@ func (s *Server) fsMkdir(w http.ResponseWriter, r *http.Request) error {
 }
 
 func replyNode(w http.ResponseWriter, v *view.View, f view.Found) error {
-	n, err := node(v, f)
+	n, err := nodeOf(v, f)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,8 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/fs/list", s.fsList, all(itself)},
 		{"GET", "/v1/fs/content", s.fsRead, all(itself)},
 		{"PUT", "/v1/fs/content", s.fsWrite, all(itself)},
+		{"POST", "/v1/fs/edit", s.fsEdit, all(itself)},
+		{"POST", "/v1/fs/search", s.fsSearch, all(itself)},
 		{"POST", "/v1/fs/mkdir", s.fsMkdir, all(itself)},
 		{"POST", "/v1/fs/move", s.fsMove, all(itself)},
 		{"DELETE", "/v1/fs/node", s.fsRemove, all(itself)},
