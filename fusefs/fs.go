@@ -35,6 +35,7 @@ type fileSystem struct {
 	conn    uint64 // number of this mount, in the daemon's life
 	ttl     timeouts
 	handles handleTable
+	handed  *squash // of a mount that was handed over; nil: the daemon made it
 }
 
 // timeouts are granted with answers.
@@ -56,7 +57,7 @@ func (f *fileSystem) String() string       { return "warren" }
 func (f *fileSystem) SetDebug(bool)        {}
 func (f *fileSystem) Init(_ *fuse.Server)  {}
 func (f *fileSystem) OnUnmount()           {}
-func (f *fileSystem) node(w uint64) nodeID { return f.kern.unwire(w) }
+func (f *fileSystem) node(w uint64) nodeID { return f.told(f.kern.unwire(w)) }
 
 // nodeID shortens signatures in this package.
 type nodeID = backend.NodeID
@@ -71,6 +72,9 @@ func (k *kernel) unwire(w uint64) nodeID {
 
 // request tells the view who asks.
 func (f *fileSystem) request(h *fuse.InHeader) view.Request {
+	if q := f.handed; q != nil {
+		return view.Request{UID: q.uid, GID: q.gid, Origin: backend.Origin{Conn: f.conn, Request: h.Unique}}
+	}
 	return view.Request{UID: h.Uid, GID: h.Gid, PID: h.Pid,
 		Origin: backend.Origin{Conn: f.conn, Request: h.Unique}}
 }

@@ -27,7 +27,7 @@ func (f *fileSystem) lock(in *fuse.LkIn) (l filelock.Lock, h *handle, st fuse.St
 		Start:  in.Lk.Start,
 		End:    min(in.Lk.End, filelock.MaxEnd),
 		Write:  in.Lk.Typ == syscall.F_WRLCK,
-		PID:    in.Lk.Pid,
+		PID:    f.handed.pid(in.Lk.Pid),
 		Handle: h.id,
 		Lazy:   h.lazy,
 	}

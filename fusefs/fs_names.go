@@ -23,6 +23,9 @@ func (f *fileSystem) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out
 	if typ == 0 {
 		typ = backend.TypeRegular
 	}
+	if f.handed.device(typ) {
+		return fuse.EPERM
+	}
 	a, err := f.view.Mknod(&r, parent, name, typ, in.Mode&0o7777, in.Rdev)
 	if err != nil {
 		return f.status("mknod", err)

@@ -109,6 +109,9 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 	}
 	r := f.request(&in.InHeader)
 	s, some := setAttrOf(in)
+	if f.handed.gives(&s) {
+		return fuse.EPERM
+	}
 	r.KillPriv = in.Valid&fuse.FATTR_KILL_SUIDGID != 0
 	if s.Size != nil {
 		f.kern.settled(node)

@@ -10,6 +10,7 @@ import (
 
 const (
 	inHeaderSize  = 40 // fuse_in_header
+	opInit        = 26 // FUSE_INIT
 	outHeaderSize = 16 // fuse_out_header
 	// headRoom is for what comes with the bytes of a READ or WRITE.
 	headRoom = 4096

@@ -55,7 +55,7 @@ type Loop struct {
 // mounted, and answers its INIT. It takes fd over, also when it fails.
 //
 // Errors: those of read(2) and write(2), ENOMEM, and EPROTO when the library
-// does not take the INIT.
+// does not take the INIT, or the first request is another.
 func New(fd int, fs fuse.RawFileSystem, o Options) (*Loop, error) {
 	l := &Loop{
 		fd:     fd,
@@ -84,6 +84,10 @@ func (l *Loop) init() error {
 	n, errno := l.read(b.in)
 	if errno != 0 {
 		return errno
+	}
+	if n < inHeaderSize || opcodeOf(b.in) != opInit { // it is somebody else's, who is told so
+		_ = l.write(b.out[:refuse(b.out, b.in, fuse.Status(unix.ENOTCONN))])
+		return unix.EPROTO
 	}
 	size, st := l.handle(b, n)
 	if size < outHeaderSize || !st.Ok() || replyError(b.out) != 0 {
