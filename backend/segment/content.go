@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,10 +31,11 @@ type Content struct {
 		checked int64      // bytes that may be put before the free space is looked at again
 		dirty   int64      // bytes put since they were last synced ahead of need
 		bound   bool
+		// sinceWait is how many bytes were put since somebody waited for
+		// durability; no lock is needed.
+		sinceWait atomic.Int64
 	}
 	current atomic.Pointer[segFile] // records go here; changed under append.mu
-	// sinceWait is how many bytes were put since somebody waited for durability.
-	sinceWait atomic.Int64
 
 	mu      sync.Mutex
 	segs    map[uint64]*segFile
@@ -42,7 +44,11 @@ type Content struct {
 	foreign [16]byte // the id in the headers found by Open; zero: no headers
 	ballast bool
 	told    map[backend.Ref]bool // damage that the log has told of
-	stats   Stats
+	left    struct {             // records that nothing names and that are not void
+		refs []backend.Ref
+		some atomic.Bool // there are any; no lock is needed
+	}
+	stats Stats
 }
 
 var _ backend.Content = (*Content)(nil)
@@ -75,7 +81,7 @@ func (c *Content) Put(tx backend.Tx, id uint64, data []byte) (backend.Ref, error
 		return backend.Ref{}, err
 	}
 	rides := t.mayRide(len(data))
-	c.sinceWait.Add(int64(len(data)))
+	c.append.sinceWait.Add(int64(len(data)))
 	if ref, err = c.write(id, data, !rides); err != nil {
 		return backend.Ref{}, fail("put", backend.Ref{ID: id}, kindOf(err), err)
 	}
@@ -307,16 +313,18 @@ func (c *Content) checkRoom(size int64) error {
 	return nil
 }
 
-// void makes the record of ref unreadable: nothing ever named it.
+// void makes the record of ref unreadable: nothing ever named it. Where that
+// fails, the next Update that puts something behind it marks it as freed.
 func (c *Content) void(ref backend.Ref) {
 	s, f, err := c.acquire(ref.Segment)
 	if err != nil {
+		c.leave(ref, err)
 		return
 	}
 	defer c.release(s)
 	at := int64(ref.Offset)
 	if err := writeVoid(s, f, span{at, at + recordSize(ref.Length)}); err != nil {
-		c.log.Warn("a record that nothing names stays", "segment", s.name(), "offset", ref.Offset, "err", err)
+		c.leave(ref, err)
 		return
 	}
 	// The put itself is pending; what is void must be so before what follows is durable.
@@ -324,6 +332,42 @@ func (c *Content) void(ref backend.Ref) {
 	defer c.mu.Unlock()
 	s.wrote(span{at, at + recordSize(ref.Length)})
 	s.loose = s.written
+}
+
+// leave notes a record that nothing names and that is not void.
+func (c *Content) leave(ref backend.Ref, err error) {
+	c.log.Warn("a record that nothing names stays for now", "segment", fileName(ref.Segment), "offset", ref.Offset, "err", err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left.refs = append(c.left.refs, ref)
+	c.left.some.Store(true)
+}
+
+// leftIn gives the records of a segment that leave noted.
+func (c *Content) leftIn(segment uint64) []backend.Ref {
+	if !c.left.some.Load() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []backend.Ref
+	for _, ref := range c.left.refs {
+		if ref.Segment == segment {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// forget drops records whose marks have taken effect.
+func (c *Content) forget(marked []backend.Ref) {
+	if len(marked) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left.refs = slices.DeleteFunc(c.left.refs, func(ref backend.Ref) bool { return slices.Contains(marked, ref) })
+	c.left.some.Store(len(c.left.refs) > 0)
 }
 
 // addSpan adds s to spans, joined with the last if it follows that.

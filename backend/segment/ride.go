@@ -30,7 +30,7 @@ type rider interface {
 
 // mayRide tells whether n more bytes of content may ride.
 func (t *boundTx) mayRide(n int) bool {
-	if !t.c.opts.Logged || n > rideLimit || t.ridden+n > rideBudget || t.c.sinceWait.Load() > rideWindow {
+	if !t.c.opts.Logged || n > rideLimit || t.ridden+n > rideBudget || t.c.append.sinceWait.Load() > rideWindow {
 		return false
 	}
 	_, ok := t.Tx.(rider)

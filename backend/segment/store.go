@@ -54,6 +54,9 @@ func (s *Store) UpdateFrom(ctx context.Context, o backend.Origin, fn func(backen
 		return failed
 	}
 	lsn, err := s.update(ctx, o, run)
+	if t != nil && failed == nil && err == nil {
+		s.c.forget(t.marks)
+	}
 	if t != nil && (failed != nil || err != nil && s.c.opts.Logged) {
 		t.abandon() // over a log nothing that failed is ever found again
 	}
@@ -70,7 +73,7 @@ func (s *Store) update(ctx context.Context, o backend.Origin, fn func(backend.Tx
 // WaitDurable syncs the segments, then the store below; one that is Logged sees
 // to the segments itself.
 func (s *Store) WaitDurable(ctx context.Context, lsn backend.LSN) error {
-	s.c.sinceWait.Store(0)
+	s.c.append.sinceWait.Store(0)
 	if s.c.opts.Logged {
 		return s.below.WaitDurable(ctx, lsn)
 	}
@@ -98,6 +101,7 @@ type boundTx struct {
 	readonly bool
 	counts   map[uint64]*counts // as this run changed them
 	puts     []backend.Ref      // of this run, void ones excepted
+	marks    []backend.Ref      // records that could not be made void, marked as freed instead
 	ridden   int                // bytes of content that ride
 }
 
@@ -128,6 +132,9 @@ func (t *boundTx) put(ref backend.Ref) error {
 	if err != nil {
 		return err
 	}
+	if err := t.markLeft(ref.Segment); err != nil {
+		return err
+	}
 	size := recordSize(ref.Length)
 	next := *n
 	next.live, next.refs, next.end = n.live+size, n.refs+1, max(n.end, int64(ref.Offset)+size)
@@ -137,6 +144,19 @@ func (t *boundTx) put(ref backend.Ref) error {
 	}
 	*n = next
 	t.puts = append(t.puts, ref)
+	return nil
+}
+
+// markLeft marks as freed what nothing names and could not be made void: what is
+// put behind it would make it look named.
+func (t *boundTx) markLeft(segment uint64) error {
+	for _, ref := range t.c.leftIn(segment) {
+		t.c.marked(segment, int64(ref.Offset))
+		if err := t.Set(freedKey(segment, ref.Offset), lengthValue(ref.Length)); err != nil {
+			return err
+		}
+		t.marks = append(t.marks, ref)
+	}
 	return nil
 }
 
