@@ -28,7 +28,10 @@ func openIndex(r io.Reader) (*index, error) {
 	}
 	i := &index{in: bufio.NewReaderSize(r, 256<<10), sum: sha256.New()}
 	head := make([]byte, len(indexMagic)+len(i.id))
-	if err := i.read(head); err != nil || string(head[:len(indexMagic)]) != indexMagic {
+	if err := i.read(head); err != nil {
+		return nil, err
+	}
+	if string(head[:len(indexMagic)]) != indexMagic {
 		return nil, bad("the index of the earlier backup is none")
 	}
 	copy(i.id[:], head[len(indexMagic):])
@@ -36,8 +39,10 @@ func openIndex(r io.Reader) (*index, error) {
 }
 
 func (i *index) read(b []byte) error {
-	if _, err := io.ReadFull(i.in, b); err != nil {
+	if _, err := io.ReadFull(i.in, b); short(err) {
 		return bad("the index of the earlier backup is cut short")
+	} else if err != nil {
+		return err
 	}
 	i.sum.Write(b)
 	return nil
@@ -52,7 +57,10 @@ func (i *index) next() error {
 	size := binary.LittleEndian.Uint16(n[:])
 	if size == 0 {
 		want, got := i.sum.Sum(nil), make([]byte, sha256.Size)
-		if _, err := io.ReadFull(i.in, got); err != nil || !bytes.Equal(got, want) {
+		if _, err := io.ReadFull(i.in, got); err != nil && !short(err) {
+			return err
+		}
+		if !bytes.Equal(got, want) {
 			return bad("the index of the earlier backup is damaged")
 		}
 		i.key = nil

@@ -41,11 +41,15 @@ type Reader struct {
 
 // NewReader reads a backup's header. With skip, contents are not read: where r
 // can seek they cost nothing, and are not verified. Kind Invalid: it is no
-// backup, is damaged, or of another version.
+// backup, is damaged, or of another version. An error of r is returned as it is.
 func NewReader(r io.Reader, skip bool) (*Reader, error) {
 	b := &Reader{src: r, in: bufio.NewReaderSize(r, 64<<10), skip: skip, sum: sha256.New()}
 	head := make([]byte, len(fileMagic)+8)
-	if _, err := io.ReadFull(b.in, head); err != nil || string(head[:len(fileMagic)]) != fileMagic {
+	_, err := io.ReadFull(b.in, head)
+	if err != nil && !short(err) {
+		return nil, err
+	}
+	if err != nil || string(head[:len(fileMagic)]) != fileMagic {
 		return nil, bad("it is no backup of a warren store")
 	}
 	if v := binary.LittleEndian.Uint32(head[8:]); v != version {
@@ -88,11 +92,15 @@ func (b *Reader) Header() Header { return b.header }
 func (b *Reader) Summary() Summary { return *b.summary }
 
 func (b *Reader) cut(err error) error {
-	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+	if short(err) {
 		return bad("it is cut short")
 	}
 	return err
 }
+
+// short tells whether err is that of a file which ends too soon; any other is
+// one of reading it, and says nothing of what is in it.
+func short(err error) bool { return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // Next gives the next record, and io.EOF after the last of a whole backup.
 func (b *Reader) Next() (*Record, error) {
@@ -198,8 +206,10 @@ func (b *Reader) finish(r *Record) error {
 	if s != want || s.SHA256 != hex.EncodeToString(b.sum.Sum(nil)) {
 		return bad("its summary does not fit what it has")
 	}
-	if _, err := b.in.ReadByte(); err != io.EOF {
+	if _, err := b.in.ReadByte(); err == nil {
 		return bad("something follows its end")
+	} else if err != io.EOF {
+		return err
 	}
 	b.summary = &s
 	return io.EOF
