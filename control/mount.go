@@ -16,6 +16,7 @@ type Mount struct {
 	UID        uint32    `json:"uid"`
 	GID        uint32    `json:"gid"`
 	AllowOther bool      `json:"allow_other,omitempty"`
+	ACL        bool      `json:"acl,omitempty"` // POSIX ACLs are kept and enforced
 	Run        bool      `json:"run,omitempty"` // placed by `warren run`; ends with it
 	Since      time.Time `json:"since"`
 	// State is "up", or what keeps a recorded mount from being up.
@@ -33,6 +34,7 @@ type MountSpec struct {
 	UID        *uint32 `json:"uid,omitempty"`
 	GID        *uint32 `json:"gid,omitempty"`
 	AllowOther bool    `json:"allow_other,omitempty"`
+	ACL        bool    `json:"acl,omitempty"` // keep and enforce POSIX ACLs
 }
 
 // Mount mounts an agent's view. The mount is recorded: it comes back when the

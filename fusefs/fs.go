@@ -33,6 +33,7 @@ type fileSystem struct {
 	ctl   *control
 
 	conn    uint64 // number of this mount, in the daemon's life
+	acl     bool   // the kernel enforces POSIX ACLs
 	ttl     timeouts
 	handles handleTable
 	handed  *squash // of a mount that was handed over; nil: the daemon made it

@@ -19,6 +19,7 @@ func (f *fileSystem) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out
 		return st
 	}
 	r := f.request(&in.InHeader)
+	r.Umask = in.Umask
 	typ := backend.FileType(in.Mode >> 12 & 0xf)
 	if typ == 0 {
 		typ = backend.TypeRegular
@@ -41,6 +42,7 @@ func (f *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out
 		return st
 	}
 	r := f.request(&in.InHeader)
+	r.Umask = in.Umask
 	a, err := f.view.Mkdir(&r, parent, name, in.Mode&0o7777)
 	if err != nil {
 		return f.status("mkdir", err)

@@ -95,6 +95,7 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 		return st
 	}
 	r := f.request(&in.InHeader)
+	r.Umask = in.Umask
 	flags := openFlags(in.Flags)
 	flags.Truncate = false // it is new
 	a, _, err := f.view.Create(&r, parent, name, in.Mode&0o7777, true, flags)
@@ -118,6 +119,7 @@ func (f *fileSystem) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Cre
 		return fuse.EACCES
 	}
 	r := f.request(&in.InHeader)
+	r.Umask = in.Umask
 	a, err := f.view.Tmpfile(&r, parent, in.Mode&0o7777)
 	if err != nil {
 		return f.status("tmpfile", err)

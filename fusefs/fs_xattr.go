@@ -8,14 +8,16 @@ import (
 	"github.com/warrenfs/warren/backend"
 )
 
-// acl tells whether an xattr is a POSIX ACL, which nothing here would enforce.
-func acl(name string) bool { return strings.HasPrefix(name, "system.posix_acl_") }
+// refused tells whether an xattr is a POSIX ACL where nothing would enforce it.
+func (f *fileSystem) refused(name string) bool {
+	return !f.acl && strings.HasPrefix(name, "system.posix_acl_")
+}
 
 func (f *fileSystem) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	f.count.add(opGetxattr)
 	node := f.node(in.NodeId)
 	switch {
-	case acl(name):
+	case f.refused(name):
 		return 0, fuse.ENOTSUP
 	case isControl(node):
 		return 0, fuse.ENODATA
@@ -58,7 +60,7 @@ func (f *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, name strin
 	f.count.add(opSetxattr)
 	const create, replace = 1, 2
 	node := f.node(in.NodeId)
-	if acl(name) || isControl(node) {
+	if f.refused(name) || isControl(node) {
 		return fuse.ENOTSUP
 	}
 	if len(data) > backend.MaxXattrVal {
@@ -71,7 +73,7 @@ func (f *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, name strin
 func (f *fileSystem) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
 	f.count.add(opRemovexattr)
 	node := f.node(in.NodeId)
-	if acl(name) || isControl(node) {
+	if f.refused(name) || isControl(node) {
 		return fuse.ENOTSUP
 	}
 	r := f.request(in)

@@ -32,6 +32,7 @@ type Config struct {
 	UID, GID uint32
 	// AllowOther lets other users in, as far as mode bits do.
 	AllowOther bool
+	ACL        bool          // POSIX ACLs are kept and enforced; each new node costs a GETXATTR
 	Transport  string        // "": as Hub.SetTransport says, or TransportOwn
 	Control    []ControlFile // besides those that every mount has
 }
@@ -131,7 +132,7 @@ func (m *Mount) openView() error {
 	k := newKernel(count)
 	k.locks = mountLocks{conn: h.conns.Add(1), tables: [...]*filelock.Table{h.posix, h.flock}}
 	v, err := h.space.Open(view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
-		UID: m.cfg.UID, GID: m.cfg.GID, Observer: k})
+		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Observer: k})
 	if err != nil {
 		return err
 	}
@@ -147,6 +148,7 @@ func (m *Mount) openView() error {
 		count:         count,
 		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...)),
 		conn:          k.locks.conn,
+		acl:           m.cfg.ACL,
 	}
 	m.gate = newGate(m.fs, count)
 	h.join(k)
@@ -205,7 +207,7 @@ func (m *Mount) handshake(fd int) (server, error) {
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
 	t, err := newServer(cmp.Or(m.cfg.Transport, m.hub.serving.transport), fd, m.gate, serverOptions{
-		watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
+		acl: m.cfg.ACL, watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,7 @@ type Mount struct {
 	UID        uint32    `json:"uid"`
 	GID        uint32    `json:"gid"`
 	AllowOther bool      `json:"allow_other,omitempty"`
+	ACL        bool      `json:"acl,omitempty"`
 	Created    time.Time `json:"created"`
 }
 

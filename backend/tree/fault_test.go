@@ -82,9 +82,11 @@ func TestFailedUpdateChangesNothing(t *testing.T) {
 	}
 	size, mode := uint64(10), uint32(0o600)
 	ops := map[string]func(*tree.Txn) error{
-		"create":   func(tx *tree.Txn) error { return make(tx, "d", "new", backend.TypeRegular) },
-		"mkdir":    func(tx *tree.Txn) error { return make(tx, "d", "new", backend.TypeDir) },
-		"tmpfile":  func(tx *tree.Txn) error { return second(tx.CreateOrphan(0o600, true)) },
+		"create": func(tx *tree.Txn) error { return make(tx, "d", "new", backend.TypeRegular) },
+		"mkdir":  func(tx *tree.Txn) error { return make(tx, "d", "new", backend.TypeDir) },
+		"tmpfile": func(tx *tree.Txn) error {
+			return second(tx.CreateOrphan(backend.RootIno, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600}, true))
+		},
 		"link":     func(tx *tree.Txn) error { return second(tx.Link(ino["f"], ino["e"], "l")) },
 		"unlink":   func(tx *tree.Txn) error { return tx.Unlink(ino["d"], "f") },
 		"unlink2":  func(tx *tree.Txn) error { return tx.Unlink(ino["d"], "g") },

@@ -17,7 +17,7 @@ func TestNamelessFileStaysUntilDropped(t *testing.T) {
 	tr, id := openMemTree(t)
 	var made backend.Attr
 	must(t, tr.With(id, func(tx *tree.Txn) (err error) {
-		made, err = tx.CreateOrphan(0o600, true)
+		made, err = tx.CreateOrphan(backend.RootIno, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600}, true)
 		return err
 	}))
 	size, text := uint64(1), bytes.Repeat([]byte("x"), 1<<16)

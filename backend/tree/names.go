@@ -14,6 +14,7 @@ type CreateSpec struct {
 	Rdev   uint32 // of a device
 	Target string // of a symlink, 1 to backend.MaxSymlink bytes
 	Denied bool   // made under the deny-list: marks the inode
+	Xattrs []Xattr
 }
 
 // maxLinks an inode may have, as on ext4.
@@ -37,7 +38,7 @@ func (tx *Txn) vacant(dir backend.Ino, name string) (*inode, error) {
 	return nil, err
 }
 
-// newNode is the record of a node made as s says, by Op, in parent (nil: none).
+// newNode is the record of a node made as s says, by Op, in parent.
 func (tx *Txn) newNode(w *writer, s CreateSpec, parent *record, now backend.Time) record {
 	r := w.newRecord(s.Type, s.Mode, tx.Op, now)
 	r.rdev, r.target = s.Rdev, s.Target
@@ -48,7 +49,7 @@ func (tx *Txn) newNode(w *writer, s CreateSpec, parent *record, now backend.Time
 	if s.Type == backend.TypeSymlink {
 		r.mode = 0o777
 	}
-	if parent != nil && parent.mode&0o2000 != 0 {
+	if parent.mode&0o2000 != 0 {
 		r.gid = parent.gid
 		if s.Type == backend.TypeDir {
 			r.mode |= 0o2000
@@ -80,6 +81,7 @@ func (tx *Txn) Create(parent backend.Ino, name string, s CreateSpec) (backend.At
 		n.rec = tx.newNode(w, s, &prec, now)
 		n.rec.link = Link{Parent: parent, Name: name}
 		n.ino = w.nextIno()
+		w.putXattrs(n.ino, &n.rec, s.Xattrs)
 		e.ino = n.ino
 		w.putDirent(parent, name, e)
 		w.putInode(n.ino, &n.rec)
@@ -99,21 +101,27 @@ func (tx *Txn) Create(parent backend.Ino, name string, s CreateSpec) (backend.At
 	return n.rec.attr(tx.node(n.ino)), nil
 }
 
-// CreateOrphan makes a regular file without a name (O_TMPFILE). Link may give
-// it one; otherwise it goes when nobody holds it.
-func (tx *Txn) CreateOrphan(mode uint32, linkable bool) (backend.Attr, error) {
+// CreateOrphan makes a regular file without a name (O_TMPFILE) in the manner of
+// directory dir, whose group it gets if that is set-group-id. Link may give it a
+// name if linkable; otherwise it goes when nobody holds it.
+func (tx *Txn) CreateOrphan(dir backend.Ino, s CreateSpec, linkable bool) (backend.Attr, error) {
+	d, err := tx.liveDir(dir)
+	if err != nil {
+		return backend.Attr{}, err
+	}
 	if err := tx.t.room.check(0); err != nil {
 		return backend.Attr{}, err
 	}
 	now := tx.t.clock()
 	n := &inode{}
-	err := tx.commit(func(w *writer) error {
-		n.rec = tx.newNode(w, CreateSpec{Type: backend.TypeRegular, Mode: mode}, nil, now)
+	err = tx.commit(func(w *writer) error {
+		n.rec = tx.newNode(w, s, &d.rec, now)
 		n.rec.nlink = 0
 		if linkable {
 			n.rec.flags |= flagLinkable
 		}
 		n.ino = w.nextIno()
+		w.putXattrs(n.ino, &n.rec, s.Xattrs)
 		w.putInode(n.ino, &n.rec)
 		w.putTodo(n.ino)
 		return w.err

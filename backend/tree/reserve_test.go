@@ -50,7 +50,9 @@ func TestReserve(t *testing.T) {
 		{"create", func(tx *tree.Txn) error { return create(tx, "new", backend.TypeRegular) }},
 		{"mkdir", func(tx *tree.Txn) error { return create(tx, "new", backend.TypeDir) }},
 		{"symlink", func(tx *tree.Txn) error { return create(tx, "new", backend.TypeSymlink) }},
-		{"tmpfile", func(tx *tree.Txn) error { return second(tx.CreateOrphan(0o600, true)) }},
+		{"tmpfile", func(tx *tree.Txn) error {
+			return second(tx.CreateOrphan(backend.RootIno, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600}, true))
+		}},
 		{"link", func(tx *tree.Txn) error { return second(tx.Link(ino["f"], root, "l")) }},
 		{"write", func(tx *tree.Txn) error { return second(tx.Write(ino["f"], page(2), 0)) }},
 		{"append", func(tx *tree.Txn) error { return second(tx.Append(ino["f"], page(2))) }},

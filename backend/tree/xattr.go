@@ -108,13 +108,31 @@ func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, repl
 				return backend.NoSpace
 			}
 		}
-		w.buf = encoder{}.epoch(w.buf[:0], w.v.info.Epoch)
-		e := encoder{w.buf}
-		e.u(uint64(len(value)))
-		w.buf = append(e.b, value...)
-		w.set(key, w.buf)
+		w.putXattr(ino, name, value)
 		return w.err
 	})
+}
+
+// Xattr is an extended attribute that a node is made with.
+type Xattr struct {
+	Name  string
+	Value []byte
+}
+
+func (w *writer) putXattr(ino backend.Ino, name string, value []byte) {
+	w.buf = encoder{}.epoch(w.buf[:0], w.v.info.Epoch)
+	e := encoder{w.buf}
+	e.u(uint64(len(value)))
+	w.buf = append(e.b, value...)
+	w.set(xattrKey(w.v.id, ino, name), w.buf)
+}
+
+// putXattrs gives a new node its extended attributes.
+func (w *writer) putXattrs(ino backend.Ino, r *record, list []Xattr) {
+	for _, x := range list {
+		w.putXattr(ino, x.Name, x.Value)
+		r.xattrs += xattrRoom(x.Name)
+	}
 }
 
 // RemoveXattr removes an extended attribute. NoData if there is none.

@@ -18,6 +18,7 @@ type mountOptions struct {
 	UID        int64
 	GID        int64
 	AllowOther bool
+	ACL        bool
 }
 
 // AddFlags adds the flags of mount.
@@ -28,6 +29,7 @@ func (o *mountOptions) AddFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.UID, "uid", -1, "`UID` the mount is for (default the caller's)")
 	f.Int64Var(&o.GID, "gid", -1, "`GID` the mount is for (default the caller's)")
 	f.BoolVar(&o.AllowOther, "allow-other", false, "let other users of the host in too; mode bits then decide")
+	f.BoolVar(&o.ACL, "acl", false, "keep and enforce POSIX ACLs; costs a request for each new node")
 }
 
 func newMountCommand(a *app) *cobra.Command {
@@ -49,7 +51,7 @@ func runMount(ctx context.Context, a *app, o *mountOptions, dir string) error {
 	if err != nil {
 		return usagef("%s: %v", dir, err)
 	}
-	spec := control.MountSpec{Agent: o.Agent, Dir: abs, Root: o.Root, Access: o.Access, AllowOther: o.AllowOther}
+	spec := control.MountSpec{Agent: o.Agent, Dir: abs, Root: o.Root, Access: o.Access, AllowOther: o.AllowOther, ACL: o.ACL}
 	if spec.UID, err = idFlag("uid", o.UID); err != nil {
 		return err
 	}

@@ -151,6 +151,8 @@ func (h *helperMount) option(o string) (err error) {
 		h.mount.Access = "ro"
 	case "allow_other":
 		h.mount.AllowOther = true
+	case "acl":
+		h.mount.ACL = true
 	case "":
 	default:
 		if h.sloppy || strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "X-") || name == "comment" ||
@@ -220,7 +222,7 @@ func (a *app) isMounted(ctx context.Context, h *helperMount) bool {
 	}
 	same := func(flag int64, id uint32, own int) bool { return flag == int64(id) || flag == -1 && id == uint32(own) }
 	return slices.ContainsFunc(ms, func(m control.Mount) bool {
-		return m.Dir == dir && m.State == "up" && m.Agent == h.mount.Agent && m.AllowOther == h.mount.AllowOther &&
+		return m.Dir == dir && m.State == "up" && m.Agent == h.mount.Agent && m.AllowOther == h.mount.AllowOther && m.ACL == h.mount.ACL &&
 			m.Root == filepath.Join("/", h.mount.Root) && (m.Access == "ro") == (h.mount.Access == "ro") &&
 			same(h.mount.UID, m.UID, os.Geteuid()) && same(h.mount.GID, m.GID, os.Getegid())
 	})

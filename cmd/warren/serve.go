@@ -237,7 +237,7 @@ func (m mounter) Mount(ctx context.Context, s server.Mounting) (string, error) {
 		inside = processesBelow(s.Dir)
 	}
 	got, err := m.hub.Mount(ctx, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir, Exact: s.Recorded,
-		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther})
+		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther, ACL: o.ACL})
 	if err != nil {
 		return "", err
 	}

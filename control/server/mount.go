@@ -53,7 +53,7 @@ func apiMount(m workspace.Mount, why string) control.Mount {
 		why = stateUp
 	}
 	return control.Mount{ID: m.ID, Dir: m.Dir, Agent: m.Agent, Root: m.Root, Access: m.Access,
-		UID: m.UID, GID: m.GID, AllowOther: m.AllowOther, Since: m.Created, State: why}
+		UID: m.UID, GID: m.GID, AllowOther: m.AllowOther, ACL: m.ACL, Since: m.Created, State: why}
 }
 
 func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
@@ -63,7 +63,7 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 	}
 	cred := peer(r)
 	m := workspace.Mount{Agent: c.Agent, Dir: c.Dir, Root: c.Root, Access: c.Access,
-		UID: cred.Uid, GID: cred.Gid, AllowOther: c.AllowOther}
+		UID: cred.Uid, GID: cred.Gid, AllowOther: c.AllowOther, ACL: c.ACL}
 	if c.UID != nil {
 		m.UID = *c.UID
 	}
@@ -132,7 +132,7 @@ func (s *Server) up(ctx context.Context, m workspace.Mount, recorded bool) (stri
 	dir := "" // guarded by mounting
 	dir, err = s.Mounts.Mount(ctx, Mounting{Dir: m.Dir, Recorded: recorded, AllowOther: m.AllowOther,
 		Gone: func() { s.gone(&dir) },
-		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID}})
+		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID, ACL: m.ACL}})
 	return dir, err
 }
 

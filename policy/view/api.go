@@ -33,6 +33,9 @@ type Options struct {
 	// as theirs, and theirs are stored as "the owner". An API session leaves
 	// them at backend.OwnerID.
 	UID, GID uint32
+	// ACL shows, keeps and inherits POSIX ACLs; its reader enforces them, and leaves
+	// the umask of what it makes to the view (Request.Umask).
+	ACL bool
 	// Observer is told what the view's reader gets to know, so that it can be
 	// told again when that changes. nil for the API, which caches nothing.
 	Observer Observer
@@ -49,6 +52,7 @@ type Request struct {
 	// KillPriv asks a write, truncate or chown to clear set-id bits (FUSE's
 	// WRITE_KILL_SUIDGID and its likes).
 	KillPriv bool
+	Umask    uint32 // of who makes a node, with Options.ACL; else it is off the mode already
 }
 
 // Observer is one mount's memory of what its kernel may cache. Each method is

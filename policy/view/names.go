@@ -120,6 +120,9 @@ func (c *call) create(dir *place, name string, spec tree.CreateSpec) error {
 	if err := c.needName(dir, name, spec.Type); err != nil {
 		return err
 	}
+	if err := c.inherit(dir, &spec); err != nil {
+		return err
+	}
 	a, err := c.tx.Create(dir.ino(), name, spec)
 	if err != nil {
 		return err
@@ -209,7 +212,11 @@ func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.
 		if err := c.need(policy.Create, &dir, ""); err != nil {
 			return err
 		}
-		a, err := c.tx.CreateOrphan(mode, true)
+		spec := tree.CreateSpec{Type: backend.TypeRegular, Mode: mode}
+		if err := c.inherit(&dir, &spec); err != nil {
+			return err
+		}
+		a, err := c.tx.CreateOrphan(dir.ino(), spec, true)
 		if err != nil {
 			return err
 		}

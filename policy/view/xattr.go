@@ -13,7 +13,7 @@ import (
 // created_at, modified_by, modified_at. They are not listed and not settable.
 const own = "user.warren."
 
-// xattrSpaces are the namespaces that are kept. POSIX ACLs (system.) are not.
+// xattrSpaces are the namespaces that are kept, besides POSIX ACLs.
 var xattrSpaces = []string{"user.", "security.", "trusted."}
 
 // GetXattr gives the value of an extended attribute. Errors: NoData (there is
@@ -21,12 +21,16 @@ var xattrSpaces = []string{"user.", "security.", "trusted."}
 func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []byte, err error) {
 	c := v.begin("getxattr", r)
 	defer c.end()
-	if err := checkXattr(name); err != nil {
+	if err := v.checkXattr(name); err != nil {
 		return nil, err
 	}
 	err = c.in(node, func(c *call) error {
 		var pl place
 		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if isACL(name) { // as the mode, which goes with it
+			value, err = c.getACL(&pl, name)
 			return err
 		}
 		if what, ok := strings.CutPrefix(name, own); ok {
@@ -91,6 +95,7 @@ func (v *View) ListXattr(r *Request, node backend.NodeID) (names []string, err e
 			return err
 		}
 		names, err = c.tx.ListXattr(node.Ino())
+		names = v.withoutACLs(names)
 		if i := slices.Index(names, capability); i >= 0 && !c.made(&pl) {
 			names = slices.Delete(names, i, i+1)
 		}
@@ -108,6 +113,9 @@ func (v *View) SetXattr(r *Request, node backend.NodeID, name string, value []by
 		if name == capability && !c.made(pl) {
 			return backend.NotPermitted
 		}
+		if isACL(name) {
+			return c.setACL(pl, name, value)
+		}
 		return c.tx.SetXattr(node.Ino(), name, value, create, replace)
 	})
 }
@@ -122,7 +130,7 @@ func (v *View) RemoveXattr(r *Request, node backend.NodeID, name string) error {
 func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name string, do func(*call, *place) error) error {
 	c := v.begin(op, r)
 	defer c.end()
-	if err := checkXattr(name); err != nil {
+	if err := v.checkXattr(name); err != nil {
 		return err
 	}
 	return c.in(node, func(c *call) error {
@@ -140,8 +148,10 @@ func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name stri
 	})
 }
 
-func checkXattr(name string) error {
+func (v *View) checkXattr(name string) error {
 	switch {
+	case isACL(name) && v.o.ACL:
+		return nil
 	case name == "" || strings.IndexByte(name, 0) >= 0:
 		return backend.Invalid
 	case len(name) > backend.MaxXattr:
