@@ -19,8 +19,9 @@ TIMEOUT  ?= 30m
 FUZZTIME ?= 20s
 # make crash: how many crashes each test makes.
 ROUNDS   ?= 50
-# make soak: how many operations.
+# make soak: how many operations, and how many inodes to measure memory with.
 OPS      ?= 1000000
+INODES   ?= 100000
 # Which packages; make test PKG=./backend/...
 PKG      ?= ./...
 
@@ -96,7 +97,7 @@ crash: ## killed daemons and power cuts, each test ROUNDS times (50)
 .PHONY: soak
 soak: ## OPS (1000000) mixed operations over four mounts with two restarts: nothing is lost, nothing grows
 	@scripts/deps test
-	$(GOTEST) -count=1 -v ./scripts/soak -ops $(OPS)
+	$(GOTEST) -count=1 -v ./scripts/soak -ops $(OPS) -inodes $(INODES)
 
 .PHONY: cases
 cases: ## the failures that users of other systems reported, on two real mounts
@@ -118,19 +119,19 @@ ci: lint test ## what .ci/run does
 
 .PHONY: install
 install: build ## into PREFIX (/usr/local), below DESTDIR: program, man pages, completions, units, mount.warren
-	install -D -m 0755 bin/warren '$(DESTDIR)$(PREFIX)/bin/warren'
-	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
-	bin/warren man --dir '$(DESTDIR)$(PREFIX)/share/man/man1'
-	install -D -m 0644 scripts/package/mount.warren.8 '$(DESTDIR)$(PREFIX)/share/man/man8/mount.warren.8'
-	install -d '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(ZSHDIR)' \
+	umask 022 && install -D -m 0755 bin/warren '$(DESTDIR)$(PREFIX)/bin/warren'
+	umask 022 && install -d -m 0755 '$(DESTDIR)$(PREFIX)/share/man/man1'
+	umask 022 && bin/warren man --dir '$(DESTDIR)$(PREFIX)/share/man/man1'
+	umask 022 && install -D -m 0644 scripts/package/mount.warren.8 '$(DESTDIR)$(PREFIX)/share/man/man8/mount.warren.8'
+	umask 022 && install -d -m 0755 '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(ZSHDIR)' \
 		'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d'
-	bin/warren completion bash >'$(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren'
-	bin/warren completion zsh >'$(DESTDIR)$(ZSHDIR)/_warren'
-	bin/warren completion fish >'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish'
-	install -d '$(DESTDIR)$(UNITDIR)/system' '$(DESTDIR)$(UNITDIR)/user'
-	sed 's|@BINDIR@|$(PREFIX)/bin|' scripts/package/warren.service >'$(DESTDIR)$(UNITDIR)/system/warren.service'
-	sed 's|@BINDIR@|$(PREFIX)/bin|' scripts/package/warren-user.service >'$(DESTDIR)$(UNITDIR)/user/warren.service'
-	$(if $(SBINDIR),install -d '$(DESTDIR)$(SBINDIR)')
+	umask 022 && bin/warren completion bash >'$(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren'
+	umask 022 && bin/warren completion zsh >'$(DESTDIR)$(ZSHDIR)/_warren'
+	umask 022 && bin/warren completion fish >'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish'
+	umask 022 && install -d -m 0755 '$(DESTDIR)$(UNITDIR)/system' '$(DESTDIR)$(UNITDIR)/user'
+	umask 022 && sed 's|@BINDIR@|$(PREFIX)/bin|' scripts/package/warren.service >'$(DESTDIR)$(UNITDIR)/system/warren.service'
+	umask 022 && sed 's|@BINDIR@|$(PREFIX)/bin|' scripts/package/warren-user.service >'$(DESTDIR)$(UNITDIR)/user/warren.service'
+	$(if $(SBINDIR),umask 022 && install -d -m 0755 '$(DESTDIR)$(SBINDIR)')
 	$(if $(SBINDIR),ln -sfn '$(PREFIX)/bin/warren' '$(DESTDIR)$(SBINDIR)/mount.warren')
 	$(if $(SBINDIR),ln -sfn '$(PREFIX)/bin/warren' '$(DESTDIR)$(SBINDIR)/mount.fuse.warren')
 

@@ -1,0 +1,136 @@
+package soak
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/warrenfs/warren/scripts/stack"
+)
+
+var inodes = flag.Int("inodes", 0, "how many files TestMemory makes; 0: a few")
+
+// What the daemon may take, anonymous memory in bytes.
+const (
+	idleMemory = 60 << 20
+	fullMemory = 300 << 20
+	mounts     = 16
+	perDir     = 1000
+)
+
+// TestMemory: a daemon at rest with two mounts takes little; with a million
+// inodes, made through one of 16 mounts, all of them known to one kernel mount
+// and a share of them to each of the others, it keeps to its bound, while it
+// works as well as afterwards.
+func TestMemory(t *testing.T) {
+	total := *inodes
+	if total == 0 {
+		total = 10_000
+		if stack.Short() {
+			total = 3_000
+		}
+	}
+	s := stack.ForTest(t, stack.Options{})
+	k := &soak{s: s}
+	time.Sleep(2 * time.Second)
+	idle := k.anon(t)
+	t.Logf("idle, two mounts: %d MiB", idle>>20)
+	if idle > idleMemory && !stack.Short() { // the race detector takes as much again
+		t.Errorf("an idle daemon takes %d MiB, want less than %d", idle>>20, idleMemory>>20)
+	}
+	dirs := []string{filepath.Join(s.Soul, "agents", "web_designer", "workspace")}
+	for range mounts - 2 {
+		dirs = append(dirs, s.Mount(t, "--agent", "web_designer", "--root", "/agents/web_designer/workspace"))
+	}
+	dirs = append(dirs, filepath.Join(s.Gaia, "agents", "web_designer", "workspace"))
+	stop := watch(t, k.pid(t), 500*time.Millisecond)
+	fill(t, dirs[0], total)
+	made := k.anon(t)
+	var wg sync.WaitGroup
+	for n, d := range dirs[1 : len(dirs)-1] {
+		wg.Go(func() { look(t, d, total, n, mounts) })
+	}
+	wg.Wait()
+	look(t, dirs[len(dirs)-1], total, 0, 1)
+	walked := k.anon(t)
+	peak := int64(0)
+	for _, one := range stop() {
+		peak = max(peak, one.anon)
+	}
+	time.Sleep(3 * time.Second)
+	var st struct {
+		Nodes int `json:"kernel_nodes"`
+	}
+	k.status(t, &st)
+	t.Logf("%d inodes, %d mounts: %d MiB when made, %d after all were looked at, at most %d meanwhile, %d at rest; kernels hold %d nodes",
+		total, mounts, made>>20, walked>>20, peak>>20, k.anon(t)>>20, st.Nodes)
+	if peak > fullMemory && !stack.Short() {
+		t.Errorf("the daemon took %d MiB, want less than %d", peak>>20, fullMemory>>20)
+	}
+	s.Fsck(t)
+}
+
+// anon is the daemon's anonymous memory, in bytes.
+func (k *soak) anon(t *testing.T) int64 {
+	t.Helper()
+	s, err := take(k.pid(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.anon
+}
+
+// fill makes files, a thousand in a directory.
+func fill(t *testing.T, root string, total int) {
+	var wg sync.WaitGroup
+	const hands = 4
+	for hand := range hands {
+		wg.Go(func() {
+			for d := hand; d < total/perDir; d += hands {
+				dir := filepath.Join(root, fmt.Sprint("d", d))
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Error(err)
+					return
+				}
+				for n := range perDir - 1 {
+					fd, err := syscall.Open(fmt.Sprintf("%s/file%d", dir, n), syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY, 0o644)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = syscall.Close(fd)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// look stats what is in every part-th directory, from a first one on.
+func look(t *testing.T, root string, total, first, part int) {
+	found := 0
+	want := 0
+	for d := first; d < total/perDir; d += part {
+		want += perDir
+		err := filepath.WalkDir(filepath.Join(root, fmt.Sprint("d", d)), func(_ string, e fs.DirEntry, err error) error {
+			if err == nil {
+				found++
+				_, err = e.Info()
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	if found != want {
+		t.Errorf("%s shows %d inodes, want %d", root, found, want)
+	}
+}
