@@ -14,6 +14,20 @@ type RunSpec struct {
 	Access string  `json:"access,omitempty"` // rw (default), ro
 	UID    *uint32 `json:"uid,omitempty"`    // nil: the agent's own where the caller is root, else the caller's
 	GID    *uint32 `json:"gid,omitempty"`    // nil: the same number, or the caller's
+	// Project is where it starts: a directory of the agent's workspace, made if
+	// it is not there; "-", a fresh one; or "/projects/NAME". "": the workspace.
+	Project string `json:"project,omitempty"`
+	// Mode says what it sees: own (default), all that the agent does; inherit
+	// and inherit-ro, that, working in its parent's workspace; home-only, its
+	// home read-only and its scratch; mapped, that and what Map names.
+	Mode string    `json:"mode,omitempty"`
+	Map  []RunPart `json:"map,omitempty"`
+}
+
+// RunPart is a directory that a command sees.
+type RunPart struct {
+	Path  string `json:"path"` // tree path
+	Write bool   `json:"write"`
 }
 
 // Run is what `warren run` needs to set up its namespaces.
@@ -23,6 +37,12 @@ type Run struct {
 	UID   uint32 `json:"uid"`
 	GID   uint32 `json:"gid"`
 	Agent Agent  `json:"agent"`
+	Work  string `json:"work"` // tree path where the command starts
+	Home  string `json:"home"` // tree path of its HOME
+	// Parts are what it may see of what is mounted at Dir, parents before
+	// children; nil: all. The caller sees to that, in the command's own mount
+	// namespace.
+	Parts []RunPart `json:"parts,omitempty"`
 	// Hide lists host directories that the command must not see: the store,
 	// the daemon's sockets and its other mounts.
 	Hide []string `json:"hide"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,13 @@ type runOptions struct {
 	UID     int64
 	GID     int64
 	Workdir string
+	Project string
+	Mode    string
+	Map     []string
+	Net     string
 	Show    []string
 	Env     []string
+	Limits  []string
 }
 
 // AddFlags adds the flags of run.
@@ -27,7 +33,12 @@ func (o *runOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Access, "access", "", "`rw|ro` for its view (default rw)")
 	f.Int64Var(&o.UID, "uid", -1, "`UID` the command runs as (root only; default the agent's own)")
 	f.Int64Var(&o.GID, "gid", -1, "`GID` the command runs as (root only; default the uid's number)")
-	f.StringVar(&o.Workdir, "workdir", "", "`PATH` to start in: a tree path, or one below the workspace")
+	f.StringVar(&o.Project, "project", "", "start in project `NAME`, a directory of the workspace that is made if need be; - makes a fresh one; /projects/NAME is a shared one")
+	f.StringVar(&o.Workdir, "workdir", "", "`PATH` to start in: a tree path, or one below the workspace or project; an orchestrator's may be in another agent's tree")
+	f.StringVar(&o.Mode, "mode", "own", "what it sees: `own|inherit|inherit-ro|mapped|home-only`")
+	f.StringArrayVar(&o.Map, "map", nil, "in the mode mapped (which this is enough to ask for), show the tree path `PATH:ro|rw`; may be repeated")
+	f.StringVar(&o.Net, "net", "host", "`host|none`: the host's network, or none but a loopback of its own")
+	f.StringArrayVar(&o.Limits, "limit", nil, "`NAME=VALUE` for each process: memory=2G, files=1024, cpu=10m, filesize=1G, core=0; procs=200 for all together; may be repeated")
 	f.StringArrayVar(&o.Show, "show", nil, "also show host directory `SRC[:DST]`, read-only; may be repeated")
 	f.StringArrayVar(&o.Env, "env", nil, "set `NAME=VALUE`, or pass NAME on; may be repeated")
 }
@@ -44,7 +55,12 @@ view at /warren, its home in the agent's caches, /tmp in the agent's scratch, an
 starts in the agent's workspace. Around that it sees the host read-only, without
 home directories, /run, /sys, sockets, the store and other mounts; Go's module cache
 is passed through, and more with --show. It has no capabilities and cannot get any.
-The network is the host's.
+The network is the host's, or none (--net none).
+
+With --mode home-only it sees no more of the tree than its home, read-only, and its
+scratch, where it starts; with mapped, that and the paths of --map. With inherit it
+works in the workspace of its agent's parent, as far as it has rights there, and with
+inherit-ro it cannot write to it.
 
 Run by root, the command has a uid of the agent's own (` + "`warren agent show`" + `), or
 --uid. Run by anyone else, it has the caller's uid, and on the host the mount is the
@@ -78,12 +94,8 @@ func runInView(ctx context.Context, a *app, o *runOptions, args []string) (int, 
 	if o.Agent == "" {
 		return 0, usagef("which agent? give --agent KEY")
 	}
-	spec := control.RunSpec{Agent: o.Agent, Access: o.Access}
-	var err error
-	if spec.UID, err = idFlag("uid", o.UID); err != nil {
-		return 0, err
-	}
-	if spec.GID, err = idFlag("gid", o.GID); err != nil {
+	spec, err := o.spec()
+	if err != nil {
 		return 0, err
 	}
 	c := a.client()
@@ -105,6 +117,35 @@ func runInView(ctx context.Context, a *app, o *runOptions, args []string) (int, 
 		return 0, errors.New("the daemon ended the run or went away; the command was killed")
 	}
 	return code, errors.Join(err, endRun(c, hold))
+}
+
+// spec is what the daemon is asked for. Flags that only this process needs are
+// looked at here too, before anything is mounted.
+func (o *runOptions) spec() (s control.RunSpec, err error) {
+	s = control.RunSpec{Agent: o.Agent, Access: o.Access, Project: o.Project, Mode: o.Mode}
+	if s.UID, err = idFlag("uid", o.UID); err != nil {
+		return s, err
+	}
+	if s.GID, err = idFlag("gid", o.GID); err != nil {
+		return s, err
+	}
+	if o.Net != "host" && o.Net != "none" {
+		return s, usagef("--net %q is not host or none", o.Net)
+	}
+	if _, err := parseLimits(o.Limits); err != nil {
+		return s, err
+	}
+	for _, m := range o.Map {
+		i := strings.LastIndexByte(m, ':')
+		if i < 0 || m[i:] != ":ro" && m[i:] != ":rw" || m[0] != '/' {
+			return s, usagef("--map %s: expected a tree path, and :ro or :rw", m)
+		}
+		s.Map = append(s.Map, control.RunPart{Path: m[:i], Write: m[i:] == ":rw"})
+		if s.Mode == "own" {
+			s.Mode = "mapped"
+		}
+	}
+	return s, nil
 }
 
 // endRun waits until the run's mount is gone.

@@ -291,24 +291,36 @@ func (b *rootBuilder) warren() error {
 	if err := setattr(at(warrenDir), unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, false); err != nil {
 		return err
 	}
-	tmp, err := openBelow(at(warrenDir), b.spec.Tmp)
+	tmps, err := b.tmps()
 	if err != nil {
 		return fmt.Errorf("the agent's %s: %w; it must be a directory, so remove what is there and it is made anew", b.spec.Tmp, err)
 	}
-	defer unix.Close(tmp)
-	for _, dst := range []string{"/tmp", "/var/tmp"} {
-		if fi, err := os.Lstat(at(dst)); err != nil || !fi.IsDir() {
-			continue // a host without /var/tmp, or with a link to /tmp
-		}
-		fd, err := unix.OpenTree(tmp, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-		if err == nil {
-			err = moveMount(fd, at(dst))
-		}
-		if err != nil {
+	if err := b.narrow(); err != nil {
+		return err
+	}
+	for dst, fd := range tmps {
+		if err := moveMount(fd, at(dst)); err != nil {
 			return fmt.Errorf("%s: %w", dst, err)
 		}
 	}
 	return nil
+}
+
+// tmps makes detached mounts of the agent's temporary directory, by where they
+// belong.
+func (b *rootBuilder) tmps() (map[string]int, error) {
+	out := map[string]int{}
+	for _, dst := range []string{"/tmp", "/var/tmp"} {
+		if fi, err := os.Lstat(at(dst)); err != nil || !fi.IsDir() {
+			continue // a host without /var/tmp, or with a link to /tmp
+		}
+		fd, err := treeBelow(at(warrenDir), b.spec.Tmp)
+		if err != nil {
+			return nil, err
+		}
+		out[dst] = fd
+	}
+	return out, nil
 }
 
 // openBelow opens the directory p of the view mounted at dir. Its names are the

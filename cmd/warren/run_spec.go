@@ -29,6 +29,10 @@ type sandboxSpec struct {
 	Env      []string `json:"env"`
 	Args     []string `json:"args"`
 	Terminal bool     `json:"terminal"` // standard input is a terminal, its own
+
+	Parts  []control.RunPart `json:"parts"`  // all of the view that is shown, parents first; nil: the whole
+	NoNet  bool              `json:"no_net"` // a network of its own, with nothing in it
+	Limits []limit           `json:"limits"`
 }
 
 // bind is a host directory and where it is shown.
@@ -42,16 +46,18 @@ func inside(p string) string { return filepath.Join(warrenDir, p) }
 
 // newSandboxSpec puts together what the command will see.
 func newSandboxSpec(o *runOptions, r control.Run, args []string) (*sandboxSpec, error) {
-	home := r.Agent.Home + "/caches/home"
+	home := r.Home
 	s := &sandboxSpec{
-		View: r.Dir, UID: r.UID, GID: r.GID, NewUser: os.Geteuid() != 0,
-		Tmp: r.Agent.Scratch + "/tmp", Dir: inside(r.Agent.Work), Args: args,
+		View: r.Dir, UID: r.UID, GID: r.GID, NewUser: os.Geteuid() != 0, Parts: r.Parts, NoNet: o.Net == "none",
+		Tmp: r.Agent.Scratch + "/tmp", Args: args,
 	}
-	if o.Workdir != "" {
-		s.Dir = filepath.Join(s.Dir, o.Workdir)
-		if filepath.IsAbs(o.Workdir) {
-			s.Dir = inside(o.Workdir)
-		}
+	work, err := workdir(r, o.Workdir)
+	if err != nil {
+		return nil, err
+	}
+	s.Dir = inside(work)
+	if s.Limits, err = parseLimits(o.Limits); err != nil {
+		return nil, err
 	}
 	hide := append([]string{"/root", "/home", os.Getenv("HOME")}, r.Hide...)
 	for _, p := range hide {
@@ -73,9 +79,27 @@ func newSandboxSpec(o *runOptions, r control.Run, args []string) (*sandboxSpec, 
 		s.Show = append(s.Show, bind{modcache, modcache})
 	}
 	s.Files = append(accountFiles(r, inside(home)), resolvConf()...)
-	env, err := sandboxEnv(o, r, inside(home), modcache)
-	s.Env = env
+	s.Env, err = sandboxEnv(o, r, inside(home), modcache)
 	return s, err
+}
+
+// workdir is the tree path where the command starts. Only an orchestrator may
+// be set to work in another agent's tree.
+func workdir(r control.Run, asked string) (string, error) {
+	work := r.Work
+	if asked != "" {
+		work = filepath.Join(work, asked)
+		if filepath.IsAbs(asked) {
+			work = filepath.Clean(asked)
+		}
+	}
+	if whose, ok := strings.CutPrefix(work, "/agents/"); ok && r.Agent.Role != "orchestrator" && asked != "" {
+		whose, _, _ = strings.Cut(whose, "/")
+		if whose != r.Agent.Key && !strings.HasPrefix(work+"/", r.Work+"/") {
+			return "", control.Errorf(control.KindDenied, "--workdir %s: only an orchestrator works in another agent's tree", asked)
+		}
+	}
+	return work, nil
 }
 
 // parseShow reads SRC[:DST].
@@ -127,7 +151,7 @@ func sandboxEnv(o *runOptions, r control.Run, home, modcache string) ([]string, 
 	env := map[string]string{
 		"HOME": home, "TMPDIR": "/tmp", "USER": r.Agent.Key, "LOGNAME": r.Agent.Key,
 		"SHELL": "/bin/sh", "PWD": "", "WARREN_AGENT": r.Agent.Key, "EMAIL": r.Agent.Email,
-		"PATH": os.Getenv("PATH"),
+		"PATH": os.Getenv("PATH"), "WARREN_WORK": inside(r.Work),
 	}
 	for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/bin"} {
 		if !strings.Contains(":"+env["PATH"]+":", ":"+dir+":") {

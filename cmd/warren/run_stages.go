@@ -96,6 +96,11 @@ func runInit() error {
 		return err
 	}
 	unix.Umask(0o022)
+	if spec.NoNet {
+		if err := loopbackUp(); err != nil {
+			return fmt.Errorf("make a network of its own: %w", err)
+		}
+	}
 	b := &rootBuilder{spec: spec}
 	if err := b.build(); err != nil {
 		return err
@@ -161,7 +166,7 @@ func startExec(spec *sandboxSpec) (pid, ready int, err error) {
 		},
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("make a user namespace: %w (check /proc/sys/user/max_user_namespaces)", err)
+		return 0, 0, noNamespaces(err, spec.NewUser)
 	}
 	<-written // the coming exec would cut it short
 	return pid, wait[1], nil
@@ -199,6 +204,9 @@ func runExec() error {
 	}
 	if err := os.Chdir(spec.Dir); err != nil {
 		return fmt.Errorf("enter the working directory: %w", err)
+	}
+	if err := setLimits(spec.Limits); err != nil {
+		return err
 	}
 	os.Clearenv()
 	for _, kv := range spec.Env {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -77,7 +76,7 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, sta
 	_ = lifeR.Close()
 	if err != nil {
 		_ = specW.Close()
-		return 0, fmt.Errorf("make namespaces: %w; isolation is not possible here, so the command was not run", err)
+		return 0, noNamespaces(err, spec.NewUser)
 	}
 	go func() {
 		_ = json.NewEncoder(specW).Encode(spec)
@@ -102,6 +101,10 @@ func namespaces(spec *sandboxSpec) *syscall.SysProcAttr {
 		AmbientCaps: initCaps,
 		Setsid:      true, // apart from the caller's terminal
 		Setctty:     spec.Terminal,
+	}
+	if spec.NoNet {
+		a.Cloneflags |= unix.CLONE_NEWNET
+		a.AmbientCaps = append([]uintptr{unix.CAP_NET_ADMIN}, initCaps...) // for the loopback device
 	}
 	if spec.NewUser {
 		a.Cloneflags |= unix.CLONE_NEWUSER

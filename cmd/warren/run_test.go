@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/control"
+	"golang.org/x/sys/unix"
 )
 
 // plainView makes a directory laid out like a view, owned by uid, so that the
@@ -38,9 +39,10 @@ func plainView(t *testing.T, uid int) control.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return control.Run{ID: "x", Dir: view, UID: uint32(uid), GID: uint32(uid), Agent: control.Agent{
-		Key: "soul", Name: "A Soul", Email: "soul@warren.local",
-		Home: "/agents/soul", Work: "/agents/soul/workspace", Scratch: "/agents/soul/scratch"}}
+	return control.Run{ID: "x", Dir: view, UID: uint32(uid), GID: uint32(uid),
+		Work: "/agents/soul/workspace", Home: "/agents/soul/caches/home", Agent: control.Agent{
+			Key: "soul", Name: "A Soul", Email: "soul@warren.local",
+			Home: "/agents/soul", Work: "/agents/soul/workspace", Scratch: "/agents/soul/scratch"}}
 }
 
 // someUID is whom a sandbox runs as in these tests.
@@ -180,6 +182,57 @@ func TestEnvironmentIsChosen(t *testing.T) {
 	for _, bad := range []string{"=x", "NOT_SET_ANYWHERE"} {
 		if _, err := sandboxEnv(&runOptions{Env: []string{bad}}, r, "/h", ""); err == nil {
 			t.Errorf("--env %s was taken", bad)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	const m = 1 << 20
+	for arg, want := range map[string]limit{
+		"memory=512M":  {unix.RLIMIT_DATA, 512 * m, 512 * m},
+		"memory=1GiB":  {unix.RLIMIT_DATA, 1024 * m, 1024 * m},
+		"filesize=100": {unix.RLIMIT_FSIZE, 100, 100},
+		"core=0":       {unix.RLIMIT_CORE, 0, 0},
+		"files=64":     {unix.RLIMIT_NOFILE, 64, 64},
+		"procs=20":     {unix.RLIMIT_NPROC, 20, 20},
+		"cpu=2m":       {unix.RLIMIT_CPU, 120, 121},
+		"cpu=7":        {unix.RLIMIT_CPU, 7, 8},
+	} {
+		got, err := parseLimits([]string{arg})
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %v, %v", arg, got, err)
+		}
+	}
+	for _, bad := range []string{"", "memory", "memory=", "memory=-1", "memory=1Q", "memory=9999999999G", "files=0", "files=1M", "cpu=1ms",
+		"cpu=x", "threads=1", "=1"} {
+		if got, err := parseLimits([]string{bad}); err == nil {
+			t.Errorf("--limit %q was taken: %v", bad, got)
+		}
+	}
+}
+
+func TestWorkdir(t *testing.T) {
+	soul := control.Agent{Key: "soul", Role: "soul"}
+	gaia := control.Agent{Key: "gaia", Role: "orchestrator"}
+	for _, c := range []struct {
+		agent           control.Agent
+		work, dir, want string
+	}{
+		{soul, "/agents/soul/workspace", "", "/agents/soul/workspace"},
+		{soul, "/agents/soul/workspace", "a/../b", "/agents/soul/workspace/b"},
+		{soul, "/agents/soul/workspace/site", "src", "/agents/soul/workspace/site/src"},
+		{soul, "/agents/soul/workspace", "/agents/soul/scratch", "/agents/soul/scratch"},
+		{soul, "/agents/soul/workspace", "/projects/site", "/projects/site"},
+		{soul, "/agents/soul/workspace", "/agents/other", ""},
+		{soul, "/agents/soul/workspace", "../../other/workspace", ""},
+		{soul, "/agents/parent/workspace", "", "/agents/parent/workspace"}, // inherit
+		{soul, "/agents/parent/workspace", "src", "/agents/parent/workspace/src"},
+		{soul, "/agents/parent/workspace", "../notes", ""},
+		{gaia, "/agents/gaia/workspace", "/agents/other", "/agents/other"},
+	} {
+		got, err := workdir(control.Run{Agent: c.agent, Work: c.work}, c.dir)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s in %s, --workdir %q: %q, %v", c.agent.Key, c.work, c.dir, got, err)
 		}
 	}
 }

@@ -51,7 +51,8 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.readyHome(a, uid, gid); err != nil {
+	at, err := s.readyRun(a, c, uid, gid)
+	if err != nil {
 		return err
 	}
 	id, dir, err := s.runDir(uid, gid)
@@ -75,7 +76,8 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	s.mu.Unlock()
 	defer s.dropRun(context.WithoutCancel(r.Context()), held)
 	s.Log.Info("run started", "agent", a.Key, "id", id, "uid", uid)
-	answer := control.Run{ID: id, Dir: dir, UID: uid, GID: gid, Agent: apiAgent(a), Hide: s.hide()}
+	answer := control.Run{ID: id, Dir: dir, UID: uid, GID: gid, Agent: apiAgent(a), Hide: s.hide(),
+		Work: at.work, Home: at.home, Parts: at.parts}
 	if err := reply(w, answer); err != nil {
 		return nil // the caller hung up
 	}
@@ -173,17 +175,12 @@ func runIDs(r *http.Request, c control.RunSpec, a workspace.Agent) (uid, gid uin
 	return uid, gid, nil
 }
 
-// readyHome makes the directories that a command has as home and /tmp.
-func (s *Server) readyHome(a workspace.Agent, uid, gid uint32) error {
-	v, err := s.Space.Open(view.Options{Agent: a.Key, UID: uid, GID: gid})
-	if err != nil {
-		return err
-	}
-	home := "/agents/" + a.Key
+// readyHome makes the directories that a command of a's has as home and /tmp.
+func readyHome(v *view.View, a workspace.Agent, home string) error {
 	for _, d := range []struct {
 		path, use string
 		linked    bool // a link to a directory does
-	}{{home + "/caches/home", "HOME", true}, {home + "/scratch/tmp", "/tmp", false}} {
+	}{{home, "HOME", true}, {"/agents/" + a.Key + "/scratch/tmp", "/tmp", false}} {
 		err := v.MkdirAll(d.path, 0o700)
 		f, ferr := v.Find(d.path, false)
 		if ferr == nil && !f.Attr.IsDir() && (err != nil || !d.linked) {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// loopbackUp makes 127.0.0.1 work in a network namespace that is new.
+func loopbackUp() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(s, unix.SIOCGIFFLAGS, req); err != nil {
+		return err
+	}
+	req.SetUint16(req.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, req)
+}
+
+// noNamespaces says why namespaces could not be made, and what to do about it.
+func noNamespaces(err error, newUser bool) error {
+	why := ""
+	setting := func(name string) string {
+		b, err := os.ReadFile("/proc/sys/" + name)
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(b))
+	}
+	switch {
+	case setting("user/max_user_namespaces") == "0":
+		why = "user namespaces are switched off: sysctl user.max_user_namespaces=10000"
+	case newUser && setting("kernel/unprivileged_userns_clone") == "0":
+		why = "this host lets only root make user namespaces: sysctl kernel.unprivileged_userns_clone=1, or run it as root"
+	case newUser && setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+		why = "AppArmor lets only root make user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run it as root"
+	case errors.Is(err, unix.EPERM):
+		why = "a container, or a filter of system calls around it, forbids namespaces: docs/containers.md says what to allow"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
+		why = "there are too many namespaces, or they are nested too deep: see /proc/sys/user/"
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		why = "this kernel was built without some of them (CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_IPC_NS, CONFIG_NET_NS)"
+	}
+	if why != "" {
+		why = " (" + why + ")"
+	}
+	return fmt.Errorf("make namespaces: %w%s; isolation is not possible here, so the command was not run", err, why)
+}
