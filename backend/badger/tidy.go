@@ -2,13 +2,18 @@ package badger
 
 import (
 	"context"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 const (
 	// tidyIdle is how long no Update was made before a store is tidied.
 	tidyIdle = 2 * time.Second
+	// tidyLater is how long a store that has no room for it is left alone.
+	tidyLater = 5 * time.Second
 	// tidyLeast is what must have been written since it was last done, bytes,
 	// and at least a quarter of what the tables have.
 	tidyLeast = 2 << 20
@@ -36,42 +41,89 @@ func (c *churn) add(n, freed int64) {
 func (s *Store) tidy(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	c, merge := &s.wal.churn, false
+	c := &s.wal.churn
+	rotated := false    // the tables are to be merged
+	kept := false       // a merge kept versions for Views that were open
+	var later time.Time // to look again
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !s.canTidy() {
+		newest := s.noOldView() // for Badger's own merging, too
+		due := rotated || c.hidden.Load() >= tidyLeast || c.bytes.Load() >= max(tidyLeast, s.tableBytes()/4) || kept && newest
+		if !due || !s.isIdle() || time.Now().Before(later) {
+			continue
+		}
+		if !s.hasRoom() {
+			later = time.Now().Add(tidyLater)
 			continue
 		}
 		var err error
-		switch {
-		case c.hidden.Load() >= tidyLeast: // the table is there in a moment
-			err, merge = s.rotate(ctx), true
+		if !rotated {
 			c.hidden.Store(0)
-		case merge || c.bytes.Load() >= max(tidyLeast, s.tableBytes()/4):
+			err = s.rotate(ctx)
+			rotated = err == nil // the table is there in a moment
+		} else {
 			c.bytes.Store(0)
-			s.mu.Lock()
-			merge = !s.letGo() // and again, when old Views have ended
-			s.mu.Unlock()
-			err = s.flatten()
+			kept = !newest
+			err, rotated = s.flatten(), false
 		}
 		if err != nil {
+			later = time.Now().Add(tidyLater)
 			s.log.Warn("badger: tables could not be merged", "dir", s.dir, "err", err)
 		}
 	}
 }
 
-// canTidy tells whether there is a reason to, and room.
-func (s *Store) canTidy() bool {
+// noOldView lets Badger drop what no View sees, and tells whether all of them
+// see the newest state.
+func (s *Store) noOldView() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.letGo()
+}
+
+// isIdle tells whether tables may be merged now, and the disk is short of space.
+func (s *Store) isIdle() bool {
 	if s.writable() != nil || time.Since(time.Unix(0, s.wal.churn.last.Load())) < tidyIdle {
 		return false
 	}
 	sp := s.Space()
-	short := sp.Free < max(tidyBelow, sp.Total/8)
-	return short && sp.Waiting == 0 && sp.Free+sp.Ballast > sp.Headroom
+	return sp.Free < max(tidyBelow, sp.Total/8) && sp.Waiting == 0
+}
+
+// hasRoom tells whether there is room for merging the tables: for all that is
+// in them, or, which takes reading them, for what will be left. A store that
+// was full and is empty has nothing but what was deleted, and only merging
+// gives that back.
+func (s *Store) hasRoom() bool {
+	sp := s.Space()
+	room := sp.Free + sp.Ballast
+	if room > sp.Headroom {
+		return true
+	}
+	live, err := s.liveBytes()
+	return err == nil && room > live+tableRoom
+}
+
+// liveBytes is what the newest versions of all keys have, bytes before they are
+// compressed.
+func (s *Store) liveBytes() (n int64, err error) {
+	defer recoverInto(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	lsn := s.beginRead()
+	defer s.endRead(lsn)
+	txn := s.db.NewTransactionAt(timestamp(lsn), false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		const entry = 64 // headers, and its part of the index and the filter
+		n += it.Item().EstimatedSize() + entry
+	}
+	return n, nil
 }
 
 // tableBytes is the size of all tables.
@@ -87,12 +139,17 @@ func (s *Store) flatten() (err error) {
 	return s.db.Flatten(1)
 }
 
-// padKey starts the names of values that fill a memtable up.
-const padKey = "\x00pad"
+// padKey starts the names of values that fill a memtable up, and lastKey is
+// behind all keys.
+const (
+	padKey  = "\x00pad"
+	lastKey = "\xff\xff\xff\xffpad"
+)
 
 // rotate makes Badger write its memtable out, which it does when that is full:
 // deletions in it hide values and free nothing. It writes values of its own
-// until then.
+// until then, the last of them behind all keys: a table is merged with those
+// below it that have keys between its first and its last, so this one with all.
 func (s *Store) rotate(ctx context.Context) error {
 	select {
 	case s.writer <- struct{}{}:
@@ -116,6 +173,10 @@ func (s *Store) rotate(ctx context.Context) error {
 				txn.Discard()
 				return err
 			}
+		}
+		if err := txn.Set([]byte(lastKey), nil); err != nil {
+			txn.Discard()
+			return err
 		}
 		if err := txn.CommitAt(timestamp(lsn), nil); err != nil {
 			return s.commitFailed(lsn, err)

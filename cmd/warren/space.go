@@ -80,6 +80,9 @@ func (s *store) fullNote() string {
 	case sp.Free < sp.reserve+1<<20:
 		return fmt.Sprintf("the store is full: writes are refused (ENOSPC), reading and deleting work. Of the %d MiB that are free "+
 			"%d are kept for deletions and the database", mib(sp.Free), mib(sp.reserve))
+	case sp.Free < sp.reserve+min(sp.Total/64, 64<<20):
+		return fmt.Sprintf("the store is almost full: users may write %d MiB more; delete something, or make room on the disk",
+			mib(sp.Free-sp.reserve))
 	}
 	return ""
 }

@@ -211,7 +211,7 @@ func fillAndEmpty(t *testing.T) {
 				t.Errorf("remove in a full store: %v", err)
 			}
 		}
-		w.waitFor("the space comes back", func() bool { return w.free() > room*4/5 })
+		w.waitFor("the space comes back", func() bool { return w.free() > room*9/10 })
 	}
 	w.clean()
 }
