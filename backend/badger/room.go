@@ -37,11 +37,12 @@ const (
 // Badger's compaction does not notice. No call of room is made with Store.mu
 // held.
 type room struct {
-	dir  string
-	log  *slog.Logger
-	id   fileID
-	disk func(dir string) (space, error)
-	need atomic.Int64 // that tables written anew may take for a while, bytes
+	dir   string
+	log   *slog.Logger
+	id    fileID
+	disk  func(dir string) (space, error)
+	need  atomic.Int64 // that tables written anew may take for a while, bytes
+	young atomic.Int64 // that tables of level 0 have, bytes
 
 	mu      sync.Mutex
 	opened  bool     // Open is done and Close has not begun: keep counts

@@ -110,6 +110,7 @@ type Space struct {
 	Ballast     int64 // kept in the ballast
 	BallastSize int64 // of it, when it is whole
 	Headroom    int64 // that Badger may need for a while to write tables anew
+	Young       int64 // that tables have which are about to be merged
 	Waiting     int   // tables that wait for room: what they were made from stays
 }
 
@@ -123,7 +124,7 @@ func (s *Store) Space() Space {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Space{Free: disk.free, Total: disk.total, Ballast: max(0, r.have-r.keep()), BallastSize: r.want,
-		Headroom: r.need.Load(), Waiting: r.waiting}
+		Headroom: r.need.Load(), Young: r.young.Load(), Waiting: r.waiting}
 }
 
 // MakeRoom takes from the ballast what the disk has less than n bytes free, as
@@ -139,11 +140,15 @@ func (s *Store) MakeRoom(n int64) {
 // tables takes as much as they and those they are merged into have, until they
 // are dropped.
 func (s *Store) measure() {
-	need := int64(tableRoom)
+	need, young := int64(tableRoom), int64(0)
 	for _, l := range s.db.Levels() {
+		if l.Level == 0 {
+			young += l.Size
+		}
 		if l.Level == 0 || l.IsBaseLevel {
 			need += l.Size
 		}
 	}
 	s.room.need.Store(need)
+	s.room.young.Store(young)
 }

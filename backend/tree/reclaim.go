@@ -234,6 +234,7 @@ func (tx *Txn) reap(n *inode) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	tx.t.room.drop()
 	if more {
 		tx.setRecord(n, &r)
 	} else {

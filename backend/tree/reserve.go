@@ -12,6 +12,17 @@ import (
 // meanwhile is far less than any reserve.
 const roomAge = 5 * time.Millisecond
 
+const (
+	// patience is how long, in all, a change waits for room that is being made.
+	patience = 3 * time.Second
+	// sullen is how long nothing waits after a wait in vain.
+	sullen = 10 * time.Second
+	// leastComing is how much must be about to be free, bytes, for a wait.
+	leastComing = 4 << 20
+	// lately is how long what was deleted counts as about to be free.
+	lately = 3 * time.Second
+)
+
 // room knows how much users may still write. What makes a store smaller, or no
 // bigger, never asks: unlink, rmdir, rename, truncate, punch and changes of
 // attributes work in a full store.
@@ -20,6 +31,47 @@ type room struct {
 	start  time.Time
 	asked  atomic.Int64 // ns after start; 0: never
 	answer atomic.Uint64
+
+	coming func() uint64 // bytes that are about to be free; nil: nobody knows
+	freed  atomic.Int64  // when content was last dropped, ns after start; 0: never
+	vain   atomic.Int64  // when a wait ended in vain, likewise
+}
+
+func (r *room) now() int64 { return int64(time.Since(r.start)) + 1 }
+
+// drop notes that content was dropped.
+func (r *room) drop() { r.freed.Store(r.now()) }
+
+// isComing tells whether room is being made.
+func (r *room) isComing() bool {
+	if f := r.freed.Load(); f != 0 && r.now()-f < int64(lately) {
+		return true
+	}
+	return r.coming != nil && r.coming() >= leastComing
+}
+
+// await waits, after err, until there is more room than now, and tells whether
+// there is; until end at the latest, and only as long as room is being made. No
+// lock may be held.
+func (r *room) await(err error, end time.Time) bool {
+	if e, ok := err.(*backend.Error); !ok || e.Err != errFull || r.free == nil {
+		return false
+	}
+	if v := r.vain.Load(); v != 0 && r.now()-v < int64(sullen) {
+		return false
+	}
+	const more, step = backend.MaxPutBytes, 20 * time.Millisecond
+	had, _ := r.free()
+	for time.Now().Before(end) && r.isComing() {
+		time.Sleep(step)
+		if free, _ := r.free(); free >= had+more {
+			r.answer.Store(free)
+			r.asked.Store(r.now())
+			return true
+		}
+	}
+	r.vain.Store(r.now())
+	return false
 }
 
 // check is NoSpace where fewer than n bytes, or none at all, are left.
@@ -27,7 +79,7 @@ func (r *room) check(n int) error {
 	if r.free == nil {
 		return nil
 	}
-	now := int64(time.Since(r.start)) + 1
+	now := r.now()
 	if asked := r.asked.Load(); asked == 0 || now-asked > int64(roomAge) {
 		free, _ := r.free()
 		r.answer.Store(free)

@@ -108,3 +108,43 @@ func checkRoom(t *testing.T, tr *tree.Tree, free *atomic.Uint64, vol backend.Vol
 		t.Errorf("a write when there is room again: %v", err)
 	}
 }
+
+// TestRoomThatIsComing: a write that finds no room waits while room is being
+// made, and no longer than that.
+func TestRoomThatIsComing(t *testing.T) {
+	var free, coming atomic.Uint64
+	free.Store(1 << 30)
+	s := mem.New(mem.Options{})
+	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}, ComingBytes: coming.Load,
+		FreeBytes: func() (uint64, uint64) { return free.Load(), 1 << 31 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	info, _, err := tr.CreateVolume(t.Context(), tree.VolumeSpec{Label: tree.Label{Kind: tree.KindWorkspace}, Parent: tr.Root(), Name: "v", Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(name string) error {
+		return tr.With(info.ID, func(tx *tree.Txn) error {
+			return second(tx.Create(backend.RootIno, name, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o644}))
+		})
+	}
+	free.Store(0)
+	coming.Store(64 << 20)
+	time.Sleep(20 * time.Millisecond)
+	var made atomic.Bool
+	time.AfterFunc(200*time.Millisecond, func() { made.Store(true); coming.Store(0); free.Store(8 << 20) })
+	if err := create("waited"); err != nil || !made.Load() {
+		t.Errorf("while room is being made: %v, made: %v", err, made.Load())
+	}
+	free.Store(0)
+	coming.Store(0)
+	time.Sleep(20 * time.Millisecond)
+	if err := create("not"); backend.KindOf(err) != backend.NoSpace {
+		t.Errorf("with nothing coming: %v, want NoSpace", err)
+	}
+	if err := tr.With(info.ID, func(tx *tree.Txn) error { return tx.Unlink(backend.RootIno, "waited") }); err != nil {
+		t.Errorf("unlink: %v", err)
+	}
+}

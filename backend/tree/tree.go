@@ -33,6 +33,10 @@ type Options struct {
 	// disk below. Where it is 0 what makes the store grow fails with NoSpace.
 	// nil: there is no bound.
 	FreeBytes func() (free, total uint64)
+	// ComingBytes tells how many bytes are about to be free, what is being merged
+	// below for example. While they are many, or while content is being dropped,
+	// what finds no room waits for it, some seconds at most. nil: nobody knows.
+	ComingBytes func() uint64
 }
 
 // Tree is all volumes of one store. Its methods may be called from any
@@ -62,7 +66,7 @@ type Tree struct {
 // store of another format, IO for damaged records.
 func Open(ctx context.Context, o Options) (*Tree, error) {
 	t := &Tree{
-		content: o.Content, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, start: time.Now()},
+		content: o.Content, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, coming: o.ComingBytes, start: time.Now()},
 		limit: int64(o.CacheInodes), vols: map[backend.VolumeID]*volume{},
 	}
 	if l, ok := o.Store.(backend.Logged); ok {
@@ -308,11 +312,24 @@ func (t *Tree) VolumeByLabel(l Label) (VolumeInfo, bool) {
 }
 
 // With runs fn with the lock of volume id held. It returns fn's error, or
-// Stale when there is no such volume.
+// Stale when there is no such volume. Where fn changed nothing because the store
+// is full, and room is being made, With waits, without the lock, and runs fn
+// again.
 func (t *Tree) With(id backend.VolumeID, fn func(*Txn) error) error {
+	changed, err := t.with(id, fn)
+	if err == nil || changed {
+		return err
+	}
+	for end := time.Now().Add(patience); !changed && t.room.await(err, end); {
+		changed, err = t.with(id, fn)
+	}
+	return err
+}
+
+func (t *Tree) with(id backend.VolumeID, fn func(*Txn) error) (changed bool, err error) {
 	v := t.vol(id)
 	if v == nil {
-		return backend.Stale
+		return false, backend.Stale
 	}
 	tx := txns.Get().(*Txn)
 	*tx = Txn{t: t, v: v, changes: tx.changes[:0], buf: tx.buf[:0]}
@@ -321,13 +338,14 @@ func (t *Tree) With(id backend.VolumeID, fn func(*Txn) error) error {
 	if v.removed.Load() {
 		v.mu.Unlock()
 		txns.Put(tx)
-		return backend.Stale
+		return false, backend.Stale
 	}
 	defer func() {
+		changed = len(tx.changes) > 0
 		tx.unlock()
 		txns.Put(tx)
 	}()
-	return fn(tx)
+	return false, fn(tx)
 }
 
 var txns = sync.Pool{New: func() any { return new(Txn) }}

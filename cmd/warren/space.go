@@ -61,6 +61,16 @@ func (s *store) disk() (free, total uint64) {
 	return uint64(max(0, sp.Free-sp.reserve)), uint64(sp.Total)
 }
 
+// coming tells how many bytes are about to be free: young tables and changes
+// that are not in tables yet count for more than what is left when they are merged.
+func (s *store) coming() uint64 {
+	n := s.driver.Space().Young
+	if s.pending != nil {
+		n += s.pending()
+	}
+	return uint64(n)
+}
+
 // pendingOf tells what of the log's changes the database has yet to write.
 func pendingOf(wb *writeback.Store) func() int64 {
 	return func() int64 { return wb.Stats().PendingBytes }

@@ -149,7 +149,8 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 		return err
 	}
 	var err error
-	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: s.content, Log: log.With("part", "tree"), FreeBytes: s.disk})
+	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: s.content, Log: log.With("part", "tree"),
+		FreeBytes: s.disk, ComingBytes: s.coming})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
 	}

@@ -160,9 +160,9 @@ func size(files []string) (n int64) {
 // waitFor waits until ok.
 func (w *world) waitFor(what string, ok func() bool) {
 	w.Helper()
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatalf("not after a minute: %s\n%+v\n%s", what, w.status(), w.s.Log())
+			w.Fatalf("not after two minutes: %s\n%+v\n%s", what, w.status(), w.s.Log())
 		}
 	}
 }
