@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // Policy is what decides in one agent's view.
@@ -62,4 +63,41 @@ func (c *Client) Explain(ctx context.Context, agent, action, path string) (Expla
 	var e Explanation
 	q := query("agent", agent, "action", action, "path", path)
 	return e, c.call(ctx, http.MethodGet, "/v1/policy/explain", q, nil, &e)
+}
+
+// PolicyFile is a file of Cedar policies that an expert loaded.
+type PolicyFile struct {
+	Name   string    `json:"name"`
+	Text   string    `json:"text"`
+	Loaded time.Time `json:"loaded"`
+}
+
+// PolicyText is a file of Cedar policies to be checked or loaded.
+type PolicyText struct {
+	Name string `json:"name"` // ends with .cedar
+	Text string `json:"text"`
+}
+
+// PolicyFiles lists the files that are in force, by name.
+func (c *Client) PolicyFiles(ctx context.Context) ([]PolicyFile, error) {
+	var fs []PolicyFile
+	return fs, c.call(ctx, http.MethodGet, "/v1/policy/files", nil, nil, &fs)
+}
+
+// LoadPolicy checks a file, strictly and by its own examples, and puts it in force
+// in the place of one of the same name. KindInvalid: with file, line and column of
+// all that is wrong; nothing has changed then.
+func (c *Client) LoadPolicy(ctx context.Context, p PolicyText) (PolicyFile, error) {
+	var f PolicyFile
+	return f, c.call(ctx, http.MethodPut, "/v1/policy/files", nil, p, &f)
+}
+
+// CheckPolicy tells what LoadPolicy would say, and changes nothing.
+func (c *Client) CheckPolicy(ctx context.Context, p PolicyText) error {
+	return c.call(ctx, http.MethodPost, "/v1/policy/check", nil, p, nil)
+}
+
+// RemovePolicy takes a file out of force.
+func (c *Client) RemovePolicy(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, "/v1/policy/files", query("name", name), nil, nil)
 }

@@ -91,7 +91,7 @@ func (e *Engine) build(f *Facts, defaults string) (*snapshot, error) {
 	}
 	s := &snapshot{facts: f, names: compileNames(f.Settings), world: newWorld(f, e.sets), principals: map[identity]*Principal{}}
 	s.grants, s.granted = compileGrants(f, e.sets)
-	files := []File{{defaultFile, defaults}, {settingsFile, compileSettings(f, s.names)}}
+	files := []File{{Name: defaultFile, Text: defaults}, {Name: settingsFile, Text: compileSettings(f, s.names)}}
 	set, err := load(e.validator, append(files, f.Extra...))
 	if err != nil {
 		return nil, err
@@ -99,7 +99,9 @@ func (e *Engine) build(f *Facts, defaults string) (*snapshot, error) {
 	s.rules = set
 	var errs []error
 	for _, r := range set.all {
-		errs = append(errs, s.examples(r))
+		if !set.tried[r.file] {
+			errs = append(errs, s.examples(r))
+		}
 	}
 	return s, errors.Join(errs...)
 }

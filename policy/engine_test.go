@@ -12,7 +12,7 @@ import (
 func TestErrorDenies(t *testing.T) {
 	f := testFacts()
 	// Overflow is the one error that strict validation lets pass.
-	f.Extra = []File{{"extra.cedar", `
+	f.Extra = []File{{Name: "extra.cedar", Text: `
 @id("breaks")
 forbid (principal == Agent::"web", action == Action::"read", resource)
 when { resource.zone == "workspace" && 9223372036854775807 + 1 == 0 };`}}
@@ -80,7 +80,9 @@ func TestOddRequestsDeny(t *testing.T) {
 func TestSwapRefusesWhole(t *testing.T) {
 	type change func(*Facts)
 	agent := func(a Agent) change { return func(f *Facts) { f.Agents[a.Key] = a } }
-	extra := func(text string) change { return func(f *Facts) { f.Extra = []File{{"extra.cedar", text}} } }
+	extra := func(text string) change {
+		return func(f *Facts) { f.Extra = []File{{Name: "extra.cedar", Text: text}} }
+	}
 	for name, c := range map[string]struct {
 		do   change
 		want string // in the error
@@ -119,7 +121,7 @@ func TestSwapRefusesWhole(t *testing.T) {
 		"never applies":     {extra(`@id("x") permit (principal is User, action, resource);`), "extra.cedar:1"},
 		"no id":             {extra(`permit (principal, action, resource);`), "no @id"},
 		"id taken":          {extra(`@id("own-observe") permit (principal, action, resource);`), "taken"},
-		"unknown note":      {extra("\n" + `@id("x") @reasn("typo") permit (principal, action, resource);`), "extra.cedar:2: unknown annotation @reasn"},
+		"unknown note":      {extra("\n" + `@id("x") @reasn("typo") permit (principal, action, resource);`), "extra.cedar:2:1: unknown annotation @reasn"},
 		"file name taken":   {func(f *Facts) { f.Extra = []File{{Name: "default.cedar"}} }, "default.cedar"},
 		"no example":        {extra(`@id("x") @match("web read user:bob") permit (principal, action, resource) when { resource.zone == "scratch" };`), "@match"},
 		"counterexample":    {extra(`@id("x") @not_match("web read scratch:web") permit (principal, action, resource) when { resource.zone == "scratch" };`), "@not_match"},
@@ -150,7 +152,7 @@ func TestSwapRefusesWhole(t *testing.T) {
 
 func TestExamplesHold(t *testing.T) {
 	f := testFacts()
-	f.Extra = []File{{"extra.cedar", `
+	f.Extra = []File{{Name: "extra.cedar", Text: `
 @id("auditor") @reason("web2 audits")
 @match("web2 see workspace:web; web2 read workspace:web denied")
 @not_match("web2 write workspace:web; web2 see scratch:web; web see workspace:web; web2 read workspace:web ro")
@@ -261,7 +263,7 @@ func TestSwapWhileDeciding(t *testing.T) {
 func TestShow(t *testing.T) {
 	f := testFacts()
 	f.Settings.Exceptions = []NameException{{Name: ".env", Under: `/agents/web/work"space/`}}
-	f.Extra = []File{{"extra.cedar", "// a comment; with a semicolon\n@id(\"x\") @reason(\"a;b\")\npermit (principal == Agent::\"kid\", action, resource) when { resource.zone == \"user\" }; // tail; tail\n"}}
+	f.Extra = []File{{Name: "extra.cedar", Text: "// a comment; with a semicolon\n@id(\"x\") @reason(\"a;b\")\npermit (principal == Agent::\"kid\", action, resource) when { resource.zone == \"user\" }; // tail; tail\n"}}
 	e := newEngine(t, f)
 	all := e.Show("")
 	for _, want := range []string{"default.cedar", "settings.cedar", "extra.cedar", `@id("access/ro")`, `@id("member/site/web2")`,

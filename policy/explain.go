@@ -118,7 +118,7 @@ func (s *snapshot) examples(r *rule) error {
 				err = fmt.Errorf("the policy applies: %t", got)
 			}
 			if err != nil {
-				return fmt.Errorf("%s:%d: %s: @%s %q: %w", r.file, r.line, r.id, want.note, strings.TrimSpace(example), err)
+				return fmt.Errorf("%s:%d:%d: %s: @%s %q: %w", r.file, r.line, r.column, r.id, want.note, strings.TrimSpace(example), err)
 			}
 		}
 	}

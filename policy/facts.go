@@ -79,7 +79,12 @@ type Settings struct {
 }
 
 // File is one Cedar file of an expert.
-type File struct{ Name, Text string }
+type File struct {
+	Name, Text string
+	// Tried: its examples held when it was loaded. They are not run again: the
+	// agents that they speak of may be others by now.
+	Tried bool
+}
 
 // Facts is all that decisions depend on, at one moment. Swap copies it.
 type Facts struct {

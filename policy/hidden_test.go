@@ -68,7 +68,7 @@ func TestHiddenIsNotRemembered(t *testing.T) {
 // of a hidden one. None fails, which would take longer.
 func TestNobodyIsEvaluatedAsSomebody(t *testing.T) {
 	f := testFacts()
-	f.Extra = []File{{"extra.cedar", `
+	f.Extra = []File{{Name: "extra.cedar", Text: `
 @id("x") permit (principal == Agent::"web", action, resource)
 when { resource has agent && resource.agent.access == "ro" && resource.agent.role == "shared" };
 @id("y") forbid (principal == Agent::"web", action, resource)

@@ -35,6 +35,7 @@ type rule struct {
 	id      RuleID
 	file    string
 	line    int
+	column  int
 	offset  int
 	reason  string
 	policy  *cedar.Policy
@@ -64,6 +65,7 @@ type ruleset struct {
 	anybody []int             // rules without an agent, ascending
 	byAgent map[string][]int  // rules of one agent, ascending
 	texts   map[string]string // file -> text
+	tried   map[string]bool   // files whose examples need not be run
 }
 
 // newValidator compiles the schema.
@@ -83,27 +85,42 @@ func newValidator(text string) (*validate.Validator, error) {
 // load parses and validates files. The error names file and line of
 // everything that is wrong.
 func load(v *validate.Validator, files []File) (*ruleset, error) {
-	set := &ruleset{files: files, index: map[RuleID]int{}, byAgent: map[string][]int{}, texts: map[string]string{}}
+	set := &ruleset{files: files, index: map[RuleID]int{}, byAgent: map[string][]int{}, texts: map[string]string{}, tried: map[string]bool{}}
 	var errs []error
 	for _, f := range files {
 		if _, dup := set.texts[f.Name]; dup || f.Name == "" || f.Name != path.Base(f.Name) {
 			errs = append(errs, fmt.Errorf("policy file %q: the name is taken or no file name", f.Name))
 			continue
 		}
-		set.texts[f.Name] = f.Text
+		set.texts[f.Name], set.tried[f.Name] = f.Text, f.Tried
 		list, err := cedar.NewPolicyListFromBytes(f.Name, []byte(f.Text))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.Name, err))
+			errs = append(errs, parseError(f.Name, err))
 			continue
 		}
 		for _, p := range list {
 			if err := set.add(v, p); err != nil {
 				pos := p.Position()
-				errs = append(errs, fmt.Errorf("%s:%d: %w", f.Name, pos.Line, err))
+				errs = append(errs, fmt.Errorf("%s:%d:%d: %w", f.Name, pos.Line, pos.Column, err))
 			}
 		}
 	}
 	return set, errors.Join(errs...)
+}
+
+// parseError puts a file's name and the place in it first. The parser tells the
+// place in its text alone, as "<input>:line:column".
+func parseError(name string, err error) error {
+	what, where, found := strings.Cut(err.Error(), "<input>:")
+	if !found {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	at, why, _ := strings.Cut(where, " ")
+	at = strings.TrimSuffix(at, ":")
+	if near, ok := strings.CutSuffix(what, "at "); ok {
+		what = near + "near "
+	}
+	return fmt.Errorf("%s:%s: %s%s", name, at, what, why)
 }
 
 // knownAnnotations are those a policy may carry.
@@ -128,7 +145,7 @@ func (s *ruleset) add(v *validate.Validator, p *cedar.Policy) error {
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	pos := p.Position()
-	r := &rule{id: id, file: pos.Filename, line: pos.Line, offset: pos.Offset,
+	r := &rule{id: id, file: pos.Filename, line: pos.Line, column: pos.Column, offset: pos.Offset,
 		reason: string(notes["reason"]), policy: p, actions: actionsOf(tree.Action)}
 	if eq, ok := tree.Principal.(ast.ScopeTypeEq); ok {
 		r.agent = string(eq.Entity.ID)

@@ -37,7 +37,8 @@ const (
 // policies are the records that decide besides those of agents and projects, and
 // the timer that ends grants.
 type policies struct {
-	grants map[string]*Grant // by id; the map is replaced too; guarded by Registry.mu
+	grants map[string]*Grant      // by id; the map is replaced too; guarded by Registry.mu
+	files  map[string]*PolicyFile // by name; the map is replaced too; guarded by Registry.mu
 
 	expiry *time.Timer // guarded by Registry.change
 	closed bool        // guarded by Registry.change

@@ -98,6 +98,7 @@ const (
 	recToken    = "token"
 	recSettings = "settings"
 	recGrant    = "grant"
+	recPolicy   = "policy"
 
 	recWorkspace = "workspace"
 	recDevice    = "device"

@@ -84,6 +84,9 @@ func (r *Registry) load(ctx context.Context) error {
 		if r.policies.grants, err = loadAll(tx, recGrant, func(g *Grant) string { return g.ID }); err != nil {
 			return err
 		}
+		if r.policies.files, err = loadAll(tx, recPolicy, func(f *PolicyFile) string { return f.Name }); err != nil {
+			return err
+		}
 		if r.tokens, err = loadAll(tx, recToken, func(t *Token) string { return t.ID }); err != nil {
 			return err
 		}
@@ -164,6 +167,9 @@ func (r *Registry) facts() policy.Facts {
 		f.Projects[slug] = maps.Clone(p.Members)
 	}
 	f.Grants = r.grantFacts()
+	for _, x := range sorted(r.policies.files, nil) {
+		f.Extra = append(f.Extra, policy.File{Name: x.Name, Text: x.Text, Tried: true})
+	}
 	return f
 }
 

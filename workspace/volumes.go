@@ -21,6 +21,8 @@ type Space interface {
 	// Publish puts facts in force, in every mount, before it returns. After an
 	// error the old ones are.
 	Publish(ctx context.Context, f policy.Facts) error
+	// Check tells what Publish would say, and changes nothing.
+	Check(f policy.Facts) error
 }
 
 // volume is one that a record wants.

@@ -37,7 +37,7 @@ func newPolicyCommand(a *app) *cobra.Command {
 		func(ctx context.Context, args []string) error { return runPolicyAllowName(ctx, a, o, args[0]) })
 	allow.Flags().StringVar(&o.Under, "under", "", "tree `PATH` of the directory it holds under")
 	allow.Flags().BoolVar(&o.Remove, "remove", false, "take the exception away again")
-	return noun("policy", "Show and explain the policy; allow names of the deny-list", show, explain, allow)
+	return noun("policy", "Show, explain and load policies; allow names of the deny-list", append(newPolicyFileCommands(a), show, explain, allow)...)
 }
 
 func runPolicyShow(ctx context.Context, a *app, o *policyOptions) error {

@@ -111,3 +111,41 @@ func explanation(agent, action, p string, x *policy.Explanation) control.Explana
 	}
 	return out
 }
+
+func (s *Server) listPolicies(w http.ResponseWriter, _ *http.Request) error {
+	out := []control.PolicyFile{}
+	for _, f := range s.Registry.PolicyFiles() {
+		out = append(out, control.PolicyFile(f))
+	}
+	return reply(w, out)
+}
+
+func (s *Server) loadPolicy(w http.ResponseWriter, r *http.Request) error {
+	var c control.PolicyText
+	if err := input(r, &c); err != nil {
+		return err
+	}
+	f, err := s.Registry.LoadPolicy(r.Context(), c.Name, c.Text)
+	if err != nil {
+		return err
+	}
+	return reply(w, control.PolicyFile(f))
+}
+
+func (s *Server) checkPolicy(w http.ResponseWriter, r *http.Request) error {
+	var c control.PolicyText
+	if err := input(r, &c); err != nil {
+		return err
+	}
+	if err := s.Registry.CheckPolicy(c.Name, c.Text); err != nil {
+		return err
+	}
+	return ok(w)
+}
+
+func (s *Server) removePolicy(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Registry.RemovePolicy(r.Context(), r.URL.Query().Get("name")); err != nil {
+		return err
+	}
+	return ok(w)
+}

@@ -56,6 +56,14 @@ func (s *Space) SetNotifier(n Notifier) {
 // Engine is what decides here.
 func (s *Space) Engine() *policy.Engine { return s.engine }
 
+// Check tells what Publish would say to f, and changes nothing.
+func (s *Space) Check(f policy.Facts) error {
+	if err := s.engine.Check(f); err != nil {
+		return &backend.Error{Op: "check policy", Kind: backend.Invalid, Err: err}
+	}
+	return nil
+}
+
 // Dropped tells that no mount holds node any more: an unlinked file goes.
 func (s *Space) Dropped(node backend.NodeID) {
 	s.mu.Lock()
