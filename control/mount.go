@@ -8,17 +8,20 @@ import (
 
 // Mount is one view at one mountpoint.
 type Mount struct {
-	ID         string    `json:"id"`
-	Dir        string    `json:"dir"`
-	Agent      string    `json:"agent"`
-	Root       string    `json:"root"`   // tree path, as it is now
-	Access     string    `json:"access"` // rw, ro
-	UID        uint32    `json:"uid"`
-	GID        uint32    `json:"gid"`
-	AllowOther bool      `json:"allow_other,omitempty"`
-	ACL        bool      `json:"acl,omitempty"` // POSIX ACLs are kept and enforced
-	Run        bool      `json:"run,omitempty"` // placed by `warren run`; ends with it
-	Since      time.Time `json:"since"`
+	ID         string `json:"id"`
+	Dir        string `json:"dir"`
+	Agent      string `json:"agent"`
+	Root       string `json:"root"`   // tree path, as it is now
+	Access     string `json:"access"` // rw, ro
+	UID        uint32 `json:"uid"`
+	GID        uint32 `json:"gid"`
+	AllowOther bool   `json:"allow_other,omitempty"`
+	ACL        bool   `json:"acl,omitempty"` // POSIX ACLs are kept and enforced
+	Run        bool   `json:"run,omitempty"` // placed by `warren run`; ends with it
+	// Inside: its client made it, in namespaces of its own, and Dir is what it is
+	// called there. It does not come back with another daemon.
+	Inside bool      `json:"inside,omitempty"`
+	Since  time.Time `json:"since"`
 	// State is "up", or what keeps a recorded mount from being up.
 	State string `json:"state"`
 }

@@ -67,11 +67,12 @@ func (q *squash) device(t backend.FileType) bool {
 }
 
 // TakeOver serves the mount behind fd, which somebody else has made, until the
-// connection ends or Unmount, which leaves it in the other's tree: requests are
+// connection ends or CutOff, which leaves it in the other's tree: requests are
 // then answered ENOTCONN. It takes fd over, also when it fails. cfg.Dir is what
 // the mount is called: one name for each, without a slash at its start, since
 // it is no mountpoint of the daemon's. Such a mount does not come back with
-// another daemon.
+// another daemon. TakeOver may wait for as long as the maker of fd likes, if that
+// is a file of a file system of his own: closing it does.
 //
 // Errors: Invalid (fd is no /dev/fuse, open for reading and writing, that has
 // been mounted and that nobody has read from), Busy (it is served already), those
@@ -79,7 +80,7 @@ func (q *squash) device(t backend.FileType) bool {
 func (h *Hub) TakeOver(ctx context.Context, fd int, cfg Config) (*Mount, error) {
 	number, err := freshDevice(fd)
 	if err != nil {
-		go unix.Close(fd) // whoever sent it may make that wait
+		unix.Close(fd)
 		return nil, err
 	}
 	m, err := h.takeOver(ctx, fd, number, cfg)

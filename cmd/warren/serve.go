@@ -277,6 +277,16 @@ func (m mounter) Unmount(ctx context.Context, dir string, force bool) error {
 	return err
 }
 
+func (m mounter) TakeOver(ctx context.Context, fd int, s server.Mounting) (server.Handed, error) {
+	o := s.View
+	got, err := m.hub.TakeOver(ctx, fd, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir,
+		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther})
+	if err != nil {
+		return server.Handed{}, err
+	}
+	return server.Handed{End: got.CutOff, Done: got.Done(), Ended: got.Ended()}, nil
+}
+
 func (m mounter) Clear(dir string) error { return fusefs.ClearDead(dir) }
 
 func (m mounter) Mounted() []string {

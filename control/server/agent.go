@@ -81,6 +81,7 @@ func (s *Server) setAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.recheckHanded()
 	return reply(w, s.agentFor(by, a))
 }
 
@@ -117,6 +118,7 @@ func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.endTokens(tokens)
+	s.recheckHanded()
 	return ok(w)
 }
 
@@ -134,6 +136,7 @@ func (s *Server) dropMountsOf(ctx context.Context, key string) error {
 		r.end()
 		<-r.gone
 	}
+	s.endHanded(func(h *handed) bool { return h.mount.Agent == key })
 	s.mounting.Lock()
 	defer s.mounting.Unlock()
 	for _, m := range s.Registry.Mounts() {

@@ -97,6 +97,10 @@ func (g *guestHouse) ask(token, method, path, body string) (int, string, http.He
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+	if strings.HasSuffix(path, "/handover") {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", control.HandOverProtocol)
+	}
 	c := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", g.sock)
@@ -106,6 +110,9 @@ func (g *guestHouse) ask(token, method, path, body string) (int, string, http.He
 		g.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // agreed; what follows is no HTTP
+		return http.StatusOK, "", nil
+	}
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		g.t.Fatalf("%s %s: %v", method, path, err)
@@ -169,11 +176,14 @@ var probes = map[string]probe{
 	}},
 	"GET /v1/projects":        plain("/v1/projects", strangers, []string{"site"}),
 	"GET /v1/projects/{slug}": plain("/v1/projects/site", strangers, []string{"site"}),
-	"GET /v1/mounts":          plain("/v1/mounts", strangers, []string{"/mnt/a"}),
-	"GET /v1/fs/stat":         query("/v1/fs/stat?agent=AGENT&path=f"),
-	"GET /v1/fs/list":         query("/v1/fs/list?agent=AGENT&path=."),
-	"GET /v1/fs/content":      query("/v1/fs/content?agent=AGENT&path=f"),
-	"PUT /v1/fs/content":      query("/v1/fs/content?agent=AGENT&path=w"),
+	"POST /v1/mounts/handover": {as: func(_ *guestHouse, agent string) asked {
+		return asked{"/v1/mounts/handover", fmt.Sprintf(`{"agent":%q,"dir":"/warren","uid":0,"gid":0}`, agent)}
+	}},
+	"GET /v1/mounts":     plain("/v1/mounts", strangers, []string{"/mnt/a"}),
+	"GET /v1/fs/stat":    query("/v1/fs/stat?agent=AGENT&path=f"),
+	"GET /v1/fs/list":    query("/v1/fs/list?agent=AGENT&path=."),
+	"GET /v1/fs/content": query("/v1/fs/content?agent=AGENT&path=f"),
+	"PUT /v1/fs/content": query("/v1/fs/content?agent=AGENT&path=w"),
 	"POST /v1/fs/edit": {as: func(_ *guestHouse, agent string) asked {
 		return asked{"/v1/fs/edit", fmt.Sprintf(`{"agent":%q,"path":"f","edits":[{"old":"of ","new":"by "}],"dry_run":true}`, agent)}
 	}},

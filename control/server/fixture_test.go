@@ -20,6 +20,7 @@ import (
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
+	"golang.org/x/sys/unix"
 )
 
 // mounts is a Mounter that remembers what it is told.
@@ -62,6 +63,32 @@ func (m *mounts) Unmount(_ context.Context, dir string, force bool) error {
 }
 
 func (m *mounts) Clear(string) error { return nil }
+
+// TakeOver takes anything and has it until its peer closes: the end of a pipe is
+// unmounted by closing the other.
+func (m *mounts) TakeOver(_ context.Context, fd int, s Mounting) (Handed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		_ = unix.Close(fd)
+		return Handed{}, m.fail
+	}
+	m.up[s.Dir] = s
+	done, ended, f := make(chan struct{}), make(chan struct{}), os.NewFile(uintptr(fd), s.Dir)
+	end := sync.OnceFunc(func() {
+		m.mu.Lock()
+		delete(m.up, s.Dir)
+		m.mu.Unlock()
+		close(done)
+	})
+	go func() {
+		_, _ = io.Copy(io.Discard, f)
+		_ = f.Close()
+		end()
+		close(ended)
+	}()
+	return Handed{End: end, Done: done, Ended: ended}, nil
+}
 
 func (m *mounts) Mounted() []string {
 	m.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenfs/warren/control"
@@ -37,6 +38,8 @@ type session struct {
 	conns int // guarded by guests.mu
 	holds int // of other things: mounts; guarded by guests.mu
 	work  sync.WaitGroup
+
+	handing atomic.Int32 // mounts being handed over
 }
 
 func newGuests() *guests { return &guests{sessions: map[string]*session{}} }

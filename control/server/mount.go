@@ -27,6 +27,9 @@ func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 	for _, r := range s.runs {
 		out = append(out, r.mount)
 	}
+	for _, h := range s.handed {
+		out = append(out, h.mount)
+	}
 	mounts := s.Registry.Mounts()
 	for _, m := range mounts {
 		out = append(out, apiMount(m, s.failed[m.ID]))
@@ -39,7 +42,7 @@ func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 		out = slices.DeleteFunc(out, func(m control.Mount) bool { return !s.isBelow(m.Agent, by.agent) })
 	}
 	for i, m := range out {
-		if m.State == stateUp && !slices.Contains(up, m.Dir) {
+		if m.State == stateUp && !m.Inside && !slices.Contains(up, m.Dir) {
 			out[i].State = "gone: it was unmounted, and will be forgotten in a few seconds"
 		}
 	}

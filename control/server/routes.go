@@ -91,6 +91,7 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/mounts", s.listMounts, all(narrowed)},
 		{"POST", "/v1/mounts", s.mount, admin},
 		{"DELETE", "/v1/mounts", s.unmount, admin},
+		{"POST", "/v1/mounts/handover", s.handOver, rights{sees, below, below}},
 		{"POST", "/v1/runs", s.startRun, admin},
 		{"DELETE", "/v1/runs/{id}", s.endRun, admin},
 		{"GET", "/v1/fs/stat", s.fsStat, all(itself)},

@@ -34,7 +34,11 @@ type Mounter interface {
 	Unmount(ctx context.Context, dir string, force bool) error
 	// Clear takes away what a daemon that died left mounted at dir, if it did.
 	Clear(dir string) error
-	// Mounted lists the mountpoints that are up.
+	// TakeOver serves the mount behind a descriptor of /dev/fuse, which it takes
+	// over also when it fails; m.Dir is what the mount is called. Invalid: it is no
+	// fresh mount; Busy: it is served already.
+	TakeOver(ctx context.Context, fd int, m Mounting) (Handed, error)
+	// Mounted lists the mountpoints that are up, and what was taken over.
 	Mounted() []string
 }
 
@@ -97,9 +101,11 @@ type Server struct {
 	drainTime time.Duration // for what a client sends behind an archive
 	mounting  sync.Mutex    // one mount or unmount at a time
 
-	mu     sync.Mutex
-	runs   map[string]*run   // by id
-	failed map[string]string // recorded mounts that are not up: id -> why
+	mu       sync.Mutex
+	runs     map[string]*run    // by id
+	failed   map[string]string  // recorded mounts that are not up: id -> why
+	handed   map[string]*handed // mounts made elsewhere, by id
+	handedOf map[string]int     // how many of an agent's the kernel has
 }
 
 // New makes a server; Serve lets it answer.
@@ -111,7 +117,7 @@ func New(o Options) *Server {
 		o.Layer = workspace.NewLayer(workspace.LayerOptions{Registry: o.Registry, Space: o.Space, Log: o.Log})
 	}
 	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime,
-		runs: map[string]*run{}, failed: map[string]string{}, guests: newGuests(), pace: agentPace}
+		runs: map[string]*run{}, failed: map[string]string{}, handed: map[string]*handed{}, handedOf: map[string]int{}, guests: newGuests(), pace: agentPace}
 	s.agents = s.newAgentServer()
 	s.http = &http.Server{
 		Handler:           s.handler(),
