@@ -70,6 +70,21 @@ func (h *Hub) denials(v *view.View) ([]byte, error) {
 	return out, nil
 }
 
+// quotas tells of each volume in the view what it holds and may hold, one JSON
+// object a line.
+func quotas(v *view.View) ([]byte, error) {
+	all, err := v.Quotas()
+	var out []byte
+	for _, q := range all {
+		line, err := jsonLine(q)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, line...)
+	}
+	return out, err
+}
+
 func hasAccess(v *view.View) bool { return v.Access() != view.None }
 
 // controlFiles is the table of what every mount has.
@@ -77,6 +92,7 @@ func (h *Hub) controlFiles() []ControlFile {
 	return []ControlFile{
 		{Name: "whoami", Mode: 0o444, Read: whoami},
 		{Name: "denials", Mode: 0o444, Visible: hasAccess, Read: h.denials},
+		{Name: "quota", Mode: 0o444, Visible: hasAccess, Read: quotas},
 	}
 }
 

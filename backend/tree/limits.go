@@ -48,12 +48,18 @@ func (tx *Txn) left() uint64 {
 // roomSteps bounds how much makeRoom does for one operation.
 const roomSteps = 64
 
-// makeRoom does at once what the reclaimer has yet to do in this volume: what was
-// deleted must not keep its owner from writing. It tells whether that gave
-// anything back.
+// makeRoom does at once what the reclaimer has yet to do in this volume, and what
+// it was not told of yet (Dropped): what was deleted must not keep its owner from
+// writing. It tells whether that gave anything back.
 func (tx *Txn) makeRoom() bool {
 	before, steps := tx.v.use.counted(), 0
-	for _, ino := range tx.t.todo.of(tx.v.id) {
+	todo := tx.t.todo.of(tx.v.id)
+	for ino, nameless := range tx.v.orphans {
+		if !nameless {
+			todo = append(todo, ino)
+		}
+	}
+	for _, ino := range todo {
 		var at sweepPos
 		for more := true; more && steps < roomSteps; steps++ {
 			var err error

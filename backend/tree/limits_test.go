@@ -80,7 +80,7 @@ func TestQuotaExactly(t *testing.T) {
 			return err
 		})
 	}
-	f.try("a nameless one", backend.Quota, func(tx *tree.Txn) error { _, err := tx.CreateOrphan(0o600, false); return err })
+	f.try("a nameless one", backend.Quota, func(tx *tree.Txn) error { _, err := tx.CreateOrphan(backend.RootIno, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600}, false); return err })
 	f.try("link", backend.Other, func(tx *tree.Txn) error { _, err := tx.Link(f.ino, backend.RootIno, "l"); return err })
 	f.try("rename", backend.Other, func(tx *tree.Txn) error { return tx.Rename(backend.RootIno, "l", backend.RootIno, "m", 0) })
 	// Below what is used: nothing more, but less is always possible.

@@ -396,15 +396,20 @@ func (tx *Txn) MarkDenied(ino backend.Ino) error {
 	return nil
 }
 
+// Free tells what may be added to the store, quotas apart.
+func (tx *Txn) Free() (bytes, inodes uint64) {
+	if tx.t.room.free != nil {
+		bytes, _ = tx.t.room.free()
+	}
+	return bytes, bytes / 512
+}
+
 // Stat tells the volume's use, its limits and the free space, of which what the
 // store has is shared.
 func (tx *Txn) Stat() VolumeStat {
-	var free uint64
-	if tx.t.room.free != nil {
-		free, _ = tx.t.room.free()
-	}
 	u, l := tx.v.use, tx.v.limits
-	room := l.Room(u.counted(), quota.Use{Bytes: free, Inodes: min(free/512, uint64(backend.MaxIno)-u.nextIno)})
+	bytes, inodes := tx.Free()
+	room := l.Room(u.counted(), quota.Use{Bytes: bytes, Inodes: min(inodes, uint64(backend.MaxIno)-u.nextIno)})
 	return VolumeStat{
 		BlockSize: BlockSize, MaxNameLen: backend.MaxName, FilesystemN: uint64(tx.v.id), Limits: l,
 		UsedBytes: u.bytes, FreeBytes: room.Bytes, Bytes: cmp.Or(l.Bytes, u.bytes+room.Bytes),

@@ -64,6 +64,9 @@ type VolumeStat struct {
 	FilesystemN uint64 // identifies the volume (f_fsid)
 }
 
+// Use is what the volume holds.
+func (s *VolumeStat) Use() quota.Use { return quota.Use{Bytes: s.UsedBytes, Inodes: s.UsedInodes} }
+
 // ChangeKind says what a Change is about.
 type ChangeKind uint8
 

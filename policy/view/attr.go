@@ -2,6 +2,7 @@ package view
 
 import (
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/policy"
 )
 
@@ -98,6 +99,8 @@ func (v *View) Statfs(r *Request, node backend.NodeID) (st VolumeStat, err error
 		}
 		st = c.tx.Stat()
 		if c.vol == v.s.root || pl.hollow() { // what the root volume holds tells of everybody
+			st.Limits = tree.Limits{}
+			st.FreeBytes, st.FreeInodes = c.tx.Free()
 			st.UsedInodes, st.Inodes = numTops+1, st.FreeInodes+numTops+1
 			st.UsedBytes, st.Bytes = 0, st.FreeBytes
 		}
