@@ -45,7 +45,7 @@ func noNamespaces(err error, newUser bool) error {
 	case newUser && setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
 		why = "AppArmor lets only root make user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run it as root"
 	case errors.Is(err, unix.EPERM):
-		why = "a container, or a filter of system calls around it, forbids namespaces: docs/containers.md says what to allow"
+		why = "a chroot, a container or a filter of system calls forbids them: docs/containers.md says what to allow"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		why = "there are too many namespaces, or they are nested too deep: see /proc/sys/user/"
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
@@ -54,5 +54,5 @@ func noNamespaces(err error, newUser bool) error {
 	if why != "" {
 		why = " (" + why + ")"
 	}
-	return fmt.Errorf("make namespaces: %w%s; isolation is not possible here, so the command was not run", err, why)
+	return fmt.Errorf("make namespaces: %w%s", err, why)
 }

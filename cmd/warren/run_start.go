@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -76,7 +77,7 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, sta
 	_ = lifeR.Close()
 	if err != nil {
 		_ = specW.Close()
-		return 0, noNamespaces(err, spec.NewUser)
+		return 0, fmt.Errorf("%w; isolation could not be set up, so the command was not run", noNamespaces(err, spec.NewUser))
 	}
 	go func() {
 		_ = json.NewEncoder(specW).Encode(spec)
