@@ -345,7 +345,7 @@ func (c *Content) recoverSegments(all map[uint64]counts) error {
 	for number, s := range c.segs {
 		n, known := all[number]
 		switch {
-		case s.broken != nil:
+		case s.broken != nil && (known || len(all) == 0): // a store without any may be the wrong one
 		case !known: // made by Updates that never took effect
 			if err := c.dropSegment(s); err != nil {
 				return dirfs.Error("remove unused segment", s.name(), err)
