@@ -89,20 +89,21 @@ func hasAccess(v *view.View) bool { return v.Access() != view.None }
 
 // controlFiles is the table of what every mount has.
 func (h *Hub) controlFiles() []ControlFile {
-	return []ControlFile{
+	return append([]ControlFile{
 		{Name: "whoami", Mode: 0o444, Read: whoami},
 		{Name: "denials", Mode: 0o444, Visible: hasAccess, Read: h.denials},
 		{Name: "quota", Mode: 0o444, Visible: hasAccess, Read: quotas},
-	}
+	}, h.serving.files...)
 }
 
 // control serves the control files of one mount. Their node ids are below
 // 1<<40, where no volume has any.
 type control struct {
-	view  *view.View
-	root  nodeID
-	files []ControlFile
-	made  backend.Time
+	view    *view.View
+	root    nodeID
+	files   []ControlFile
+	folders *folders
+	made    backend.Time
 }
 
 const (
@@ -114,14 +115,16 @@ const (
 // of no volume but the invalid 0 and the root's 1, which never get here.
 func isControl(n nodeID) bool { return n.Volume() == 0 }
 
-func newControl(v *view.View, files []ControlFile) *control {
-	return &control{view: v, root: v.Root(), files: files, made: backend.TimeOf(time.Now())}
+func newControl(v *view.View, files []ControlFile, rows []ControlFolder) *control {
+	return &control{view: v, root: v.Root(), files: files, folders: newFolders(rows), made: backend.TimeOf(time.Now())}
 }
 
 // controlHandle is an open control file.
 type controlHandle struct {
-	data  []byte // as read at open, or as written
-	dirty bool   // written since the last flush
+	data   []byte      // as read at open, or as written
+	dirty  bool        // written, and not handed over
+	folder bool        // in a ControlFolder
+	staged *stagedFile // one that only this mount has; it has the data
 }
 
 // at finds the control node that name in parent leads to; nil if none does.
@@ -130,16 +133,18 @@ func (c *control) at(parent nodeID, name string) *nodeID {
 		id := controlDirID
 		return &id
 	}
-	if parent != controlDirID {
+	if !isControl(parent) {
 		return nil
 	}
-	for i := range c.files {
-		if f := &c.files[i]; f.Name == name && (f.Visible == nil || f.Visible(c.view)) {
-			id := controlFileID + nodeID(i)
-			return &id
+	if parent == controlDirID {
+		for i := range c.files {
+			if f := &c.files[i]; f.Name == name && (f.Visible == nil || f.Visible(c.view)) {
+				id := controlFileID + nodeID(i)
+				return &id
+			}
 		}
 	}
-	return nil
+	return c.inFolder(parent, name)
 }
 
 // refuse answers a request to make name in parent, if it concerns control
@@ -182,6 +187,9 @@ func (c *control) attr(id nodeID) (backend.Attr, fuse.Status) {
 		a.Type, a.Mode, a.Size = backend.TypeDir, 0o555, backend.BlockSize
 		return a, fuse.OK
 	}
+	if id >= firstFolderID {
+		return a, c.folderAttr(id, &a)
+	}
 	f := c.file(id)
 	if f == nil {
 		return a, fuse.ENOENT
@@ -218,7 +226,10 @@ func (c *control) getattr(id nodeID, out *fuse.Attr) fuse.Status {
 }
 
 // setattr allows only what a shell does to a file it writes: truncation.
-func (c *control) setattr(id nodeID, in *fuse.SetAttrIn, out *fuse.Attr) fuse.Status {
+func (c *control) setattr(fs *fileSystem, id nodeID, in *fuse.SetAttrIn, out *fuse.Attr) fuse.Status {
+	if id >= firstFolderID {
+		return c.setattrFolder(fs, id, in, out)
+	}
 	const harmless = fuse.FATTR_SIZE | fuse.FATTR_FH | fuse.FATTR_LOCKOWNER | fuse.FATTR_KILL_SUIDGID |
 		fuse.FATTR_ATIME | fuse.FATTR_MTIME | fuse.FATTR_ATIME_NOW | fuse.FATTR_MTIME_NOW | fuse.FATTR_CTIME
 	f := c.file(id)
@@ -232,6 +243,9 @@ func (c *control) setattr(id nodeID, in *fuse.SetAttrIn, out *fuse.Attr) fuse.St
 }
 
 func (c *control) open(f *fileSystem, id nodeID, flags uint32, out *fuse.OpenOut) fuse.Status {
+	if id >= firstFolderID {
+		return c.openFolder(f, id, flags, out)
+	}
 	cf := c.file(id)
 	if cf == nil {
 		return fuse.ENOENT
@@ -259,19 +273,28 @@ func (c *control) read(f *fileSystem, id nodeID, in *fuse.ReadIn, buf []byte) (f
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if in.Offset >= uint64(len(h.ctl.data)) {
+	data := h.ctl.data
+	if g := h.ctl.staged; g != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		data = g.data
+	}
+	if in.Offset >= uint64(len(data)) {
 		return fuse.ReadResultData(nil), fuse.OK
 	}
-	return fuse.ReadResultData(buf[:copy(buf, h.ctl.data[in.Offset:])]), fuse.OK
+	return fuse.ReadResultData(buf[:copy(buf, data[in.Offset:])]), fuse.OK
 }
 
 // write keeps what is written until the flush that follows.
-func (c *control) write(h *handle, off uint64, data []byte) (uint32, fuse.Status) {
+func (c *control) write(f *fileSystem, h *handle, off uint64, data []byte) (uint32, fuse.Status) {
 	if h.ctl == nil {
 		return 0, fuse.EBADF
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ctl.folder {
+		return c.writeFolder(f, h, off, data)
+	}
 	if !h.ctl.dirty {
 		h.ctl.data, h.ctl.dirty = nil, true
 	}
@@ -292,11 +315,14 @@ func (c *control) write(h *handle, off uint64, data []byte) (uint32, fuse.Status
 // closes a copy of the descriptor before it writes.
 func (c *control) flush(f *fileSystem, id nodeID, fh uint64) fuse.Status {
 	h, cf := f.handles.get(fh, id), c.file(id)
-	if h == nil || h.ctl == nil || cf == nil {
+	if h == nil || h.ctl == nil || cf == nil && !h.ctl.folder {
 		return fuse.OK
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ctl.folder {
+		return c.flushFolder(f, h)
+	}
 	if !h.ctl.dirty {
 		return fuse.OK
 	}
@@ -307,13 +333,32 @@ func (c *control) flush(f *fileSystem, id nodeID, fh uint64) fuse.Status {
 	return f.status("control", cf.Write(c.view, h.ctl.data))
 }
 
-// list gives the names of the control directory.
-func (c *control) list() []view.Dirent {
-	out := []view.Dirent{}
+// list gives the names of a control directory, and the directory above it.
+func (c *control) list(dir nodeID) (names []view.Dirent, up nodeID) {
+	if dir != controlDirID {
+		s, _, _ := c.folders.spot(dir)
+		if up = controlDirID; s.sub != "" {
+			up = c.folders.id(spot{folder: s.folder, dir: true})
+		}
+		return c.folderList(dir), up
+	}
+	names = []view.Dirent{}
 	for i := range c.files {
 		if f := &c.files[i]; f.Visible == nil || f.Visible(c.view) {
-			out = append(out, view.Dirent{Name: f.Name, Node: controlFileID + nodeID(i), Type: backend.TypeRegular})
+			names = append(names, view.Dirent{Name: f.Name, Node: controlFileID + nodeID(i), Type: backend.TypeRegular})
 		}
 	}
-	return out
+	for i := range c.folders.rows {
+		if s := (spot{folder: i, dir: true}); c.row(s) != nil {
+			names = append(names, view.Dirent{Name: c.folders.rows[i].Name, Node: c.folders.id(s), Type: backend.TypeDir})
+		}
+	}
+	return names, c.root
+}
+
+// released lets go of an open control file.
+func (c *control) released(h *handle) {
+	if h.ctl != nil && h.ctl.staged != nil {
+		h.ctl.staged.close()
+	}
 }

@@ -43,7 +43,7 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 		return 0, fuse.EBADF
 	}
 	if isControl(node) {
-		return f.ctl.write(h, in.Offset, data)
+		return f.ctl.write(f, h, in.Offset, data)
 	}
 	r := f.request(&in.InHeader)
 	r.KillPriv = in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0

@@ -90,7 +90,8 @@ func (f *fileSystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEn
 // list takes a new listing. h.mu held.
 func (f *fileSystem) list(h *handle, in *fuse.ReadIn) error {
 	if isControl(h.node) {
-		h.list, h.up = f.inOrder(f.ctl.list()), f.kern.root
+		names, up := f.ctl.list(h.node)
+		h.list, h.up = f.inOrder(names), up
 		return nil
 	}
 	r := f.request(&in.InHeader)

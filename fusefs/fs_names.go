@@ -89,7 +89,10 @@ func (f *fileSystem) Unlink(_ <-chan struct{}, in *fuse.InHeader, name string) f
 	f.count.add(opUnlink)
 	defer f.naming()()
 	parent := f.node(in.NodeId)
-	if f.ctl.at(parent, name) != nil || isControl(parent) {
+	if isControl(parent) {
+		return f.ctl.unlink(parent, name)
+	}
+	if f.ctl.at(parent, name) != nil {
 		return fuse.EPERM
 	}
 	r := f.request(in)
@@ -111,7 +114,10 @@ func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName 
 	f.count.add(opRename)
 	defer f.naming()()
 	from, to := f.node(in.NodeId), f.node(in.Newdir)
-	if isControl(from) || isControl(to) || f.ctl.at(from, name) != nil || f.ctl.at(to, newName) != nil {
+	if isControl(from) || isControl(to) {
+		return f.ctl.rename(f, in, name, newName)
+	}
+	if f.ctl.at(from, name) != nil || f.ctl.at(to, newName) != nil {
 		return fuse.EPERM
 	}
 	flags := view.RenameFlags(in.Flags)

@@ -105,7 +105,7 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 	f.count.add(opSetattr)
 	node := f.node(in.NodeId)
 	if isControl(node) {
-		return f.ctl.setattr(node, in, &out.Attr)
+		return f.ctl.setattr(f, node, in, &out.Attr)
 	}
 	r := f.request(&in.InHeader)
 	s, some := setAttrOf(in)

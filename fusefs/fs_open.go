@@ -91,6 +91,9 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 	f.count.add(opCreate)
 	defer f.naming()()
 	parent := f.node(in.NodeId)
+	if isControl(parent) {
+		return f.ctl.createFolder(f, in, name, out)
+	}
 	if st := f.ctl.refuse(parent, name); st != fuse.OK {
 		return st
 	}
@@ -151,6 +154,7 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 // released lets go of all that came with a handle.
 func (f *fileSystem) released(h *handle) {
 	if isControl(h.node) {
+		f.ctl.released(h)
 		return
 	}
 	if h.claimed {

@@ -87,6 +87,14 @@ type serving struct {
 	transport string
 	debug     bool
 	watch     transport.Watch
+	files     []ControlFile
+	folders   []ControlFolder
+}
+
+// SetControl adds control files and directories to every mount. It must be
+// called before the first mount.
+func (h *Hub) SetControl(files []ControlFile, folders []ControlFolder) {
+	h.serving.files, h.serving.folders = files, folders
 }
 
 // SetTransport names the transport of mounts whose Config names none, and tells

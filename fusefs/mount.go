@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type Config struct {
 	ACL        bool          // POSIX ACLs are kept and enforced; each new node costs a GETXATTR
 	Transport  string        // "": as Hub.SetTransport says, or TransportOwn
 	Control    []ControlFile // besides those that every mount has
+	Folders    []ControlFolder
 }
 
 // Mount is one view at one mountpoint.
@@ -146,7 +148,7 @@ func (m *Mount) openView() error {
 		view:          v,
 		kern:          k,
 		count:         count,
-		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...)),
+		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...), append(slices.Clone(h.serving.folders), m.cfg.Folders...)),
 		conn:          k.locks.conn,
 		acl:           m.cfg.ACL,
 	}

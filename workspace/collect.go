@@ -94,7 +94,7 @@ func newest(ctx context.Context, v *view.View, a backend.Attr) (time.Time, error
 func (l *Layer) SeenWorkspaces(v *view.View) []Workspace {
 	out := []Workspace{}
 	for _, w := range l.reg.Workspaces() {
-		if _, err := v.Resolve(w.Path()); err == nil {
+		if _, seen := v.Sees(w.Path()); seen {
 			out = append(out, w)
 		}
 	}
@@ -108,18 +108,27 @@ func (l *Layer) SetWorkspace(ctx context.Context, v *view.View, uuid string, nam
 	if err != nil {
 		return w, err
 	}
-	d, err := v.Resolve(w.Path())
-	if err != nil || !v.Allows(policy.Create, d.Node) {
+	if !l.MayChange(v, uuid) {
 		return w, fail(backend.Denied, "workspace %s is not this agent's to change", uuid)
 	}
 	return l.reg.SetWorkspace(ctx, uuid, name, provider)
+}
+
+// MayChange tells whether a workspace is in the asker's view and may be written.
+func (l *Layer) MayChange(v *view.View, uuid string) bool {
+	w, err := l.SeenWorkspace(v, uuid)
+	if err != nil {
+		return false
+	}
+	d, seen := v.Sees(w.Path())
+	return seen && v.Allows(policy.Create, d.Node)
 }
 
 // SeenWorkspace gives one of SeenWorkspaces. NotFound.
 func (l *Layer) SeenWorkspace(v *view.View, uuid string) (Workspace, error) {
 	w, err := l.reg.Workspace(uuid)
 	if err == nil {
-		if _, hidden := v.Resolve(w.Path()); hidden == nil {
+		if _, seen := v.Sees(w.Path()); seen {
 			return w, nil
 		}
 	}

@@ -73,7 +73,7 @@ func (l *Layer) contextAgent(b *strings.Builder, a *Agent, v *view.View) {
 
 // place is one line about a directory, if the view may create in it.
 func (l *Layer) place(b *strings.Builder, v *view.View, path, what string) {
-	if d, err := v.Resolve(path); err == nil && v.Allows(policy.Create, d.Node) {
+	if d, seen := v.Sees(path); seen && v.Allows(policy.Create, d.Node) {
 		fmt.Fprintf(b, "- `%s`: %s\n", path, what)
 	}
 }
@@ -109,8 +109,8 @@ func list(names []string, more int) string {
 
 // used tells what a volume holds, and what of if it has a quota.
 func used(v *view.View, path string) string {
-	d, err := v.Resolve(path)
-	if err != nil {
+	d, seen := v.Sees(path)
+	if !seen {
 		return ""
 	}
 	s, err := v.Statfs(nil, d.Node)
@@ -137,8 +137,8 @@ func (l *Layer) contextProjects(b *strings.Builder, v *view.View) {
 	n := 0
 	for _, p := range l.reg.Projects() {
 		path := "/projects/" + p.Slug
-		d, err := v.Resolve(path)
-		if err != nil {
+		d, seen := v.Sees(path)
+		if !seen {
 			continue
 		}
 		if n++; n == 1 {

@@ -99,6 +99,34 @@ func (l *Layer) Publish(v *view.View, p Publication) (key string, err error) {
 	return name, err
 }
 
+// MayPublish tells whether something can be published under a key: what
+// PublishData would fail with before it writes.
+func (l *Layer) MayPublish(v *view.View, target, key string) error {
+	if _, err := l.publisher(v); err != nil {
+		return err
+	}
+	if err := l.target(v, target); err != nil {
+		return err
+	}
+	if err := checkFileName("key", key); err != nil {
+		return err
+	}
+	s, err := l.space.Steward(v.Agent())
+	if err != nil {
+		return err
+	}
+	if err := s.MayMake("/agents/"+target+"/workspace", key); isKind(err, backend.Denied) {
+		return denied(key, target)
+	} else if err != nil {
+		return fail(backend.NotFound, "unknown target agent %q", target)
+	}
+	return nil
+}
+
+func denied(key, target string) error {
+	return fail(backend.Denied, "%q cannot be published to %q: the name is on the deny-list", key, target)
+}
+
 // PublishData is Publish of data that is at hand. made tells whether the key is
 // new there.
 func (l *Layer) PublishData(v *view.View, target, key string, data []byte) (made bool, err error) {
@@ -156,7 +184,7 @@ func (l *Layer) deliver(v *view.View, target, key string, body io.Reader) (made 
 	case isKind(err, backend.NotFound):
 		err = fail(backend.NotFound, "unknown target agent %q", target)
 	case isKind(err, backend.Denied):
-		err = fail(backend.Denied, "%q cannot be published to %q: the name is on the deny-list", key, target)
+		err = denied(key, target)
 	case isKind(err, backend.IsDir), isKind(err, backend.Invalid), isKind(err, backend.NotDir):
 		err = fail(backend.Conflict, "%q cannot be published to %q: something that is no item has that name there", key, target)
 	}

@@ -73,8 +73,11 @@ func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
+	layer := workspace.NewLayer(workspace.LayerOptions{Registry: d.registry, Space: d.space,
+		Config: filepath.Join(dir, storeConfigFile), Log: log.With("part", "layer")})
+	d.hub.SetControl(controlFiles(layer))
 	d.server = server.New(server.Options{Registry: d.registry, Space: d.space, Mounts: mounter{d.hub, d.log.With("part", "mounts")},
-		Daemon: d.facts(), Log: log.With("part", "api")})
+		Daemon: d.facts(), Layer: layer, Log: log.With("part", "api")})
 	if d.listener, err = listen(socket); err != nil {
 		return nil, err
 	}

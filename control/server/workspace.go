@@ -30,8 +30,8 @@ func (s *Server) deviceView(r *http.Request) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := v.Resolve("/workspaces/" + workspace.DefaultWorkspace)
-	if err != nil || !v.Allows(policy.Create, d.Node) {
+	d, seen := v.Sees("/workspaces/" + workspace.DefaultWorkspace)
+	if !seen || !v.Allows(policy.Create, d.Node) {
 		return nil, failf(backend.Denied, "device workspaces are not this agent's to manage")
 	}
 	return v, nil

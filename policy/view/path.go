@@ -37,6 +37,7 @@ type walk struct {
 	todo  []string
 	links int
 	stop  bool // at a symlink that is the last name
+	quiet bool // what is hidden is not noted
 	// create: the last name, wherever links lead, need not exist; it is then
 	// put into absent.
 	create bool
@@ -172,7 +173,10 @@ func (w *walk) run() error {
 			}
 			continue
 		}
-		a, err := w.v.look(func(c *call) error { return c.lookup(w.here().attr.Node, name) })
+		a, err := w.v.look(func(c *call) error {
+			c.silent = w.quiet
+			return c.lookup(w.here().attr.Node, name)
+		})
 		if w.create && len(w.todo) == 0 && isNotFound(err) {
 			w.absent = name
 			return nil

@@ -28,6 +28,34 @@ func (v *View) author() string {
 // it. Nothing is noted of it as a denial.
 func (v *View) Allows(a policy.Action, node backend.NodeID) bool { return v.allows(a, node) }
 
+// MayMake tells whether the view may make a regular file under name in the
+// directory at a tree path. Errors: Denied, which is noted; NotFound.
+func (v *View) MayMake(dir, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	d, err := v.Resolve(dir)
+	if err != nil {
+		return err
+	}
+	c := v.begin("create", nil)
+	defer c.end()
+	return c.in(d.Node, func(c *call) error {
+		var pl place
+		if err := c.dir(d.Node.Ino(), &pl); err != nil {
+			return err
+		}
+		return c.needName(&pl, name, backend.TypeRegular)
+	})
+}
+
+// Sees finds what a tree path leads to, without a symlink at the end being
+// followed. Nothing is noted where it is hidden: the layer asks of its own accord.
+func (v *View) Sees(path string) (backend.Attr, bool) {
+	f, err := v.find(path, &walk{v: v, stop: true, quiet: true})
+	return f.Attr, err == nil
+}
+
 // Peek is Lookup whose answer goes to no kernel: the Observer is not told.
 func (v *View) Peek(r *Request, parent backend.NodeID, name string) (backend.Attr, error) {
 	c := v.begin("lookup", r)

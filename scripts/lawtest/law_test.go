@@ -119,6 +119,7 @@ var law = map[string]rule{
 // itself, and commands on a store that no daemon holds.
 var wiring = map[string]string{
 	"cmd/warren/serve.go":          "puts the daemon together",
+	"cmd/warren/controls.go":       "the control files of the workspace layer",
 	"cmd/warren/figures.go":        "puts what all parts count into the words of the API",
 	"cmd/warren/store.go":          "opens a store: drivers, log, tree",
 	"cmd/warren/space.go":          "shares the disk between its parts",
@@ -130,18 +131,19 @@ var wiring = map[string]string{
 // library, the kernel's, the policy language and the command line each stay
 // behind one package of ours. Tests are bound too.
 var outside = map[string][]string{
-	"github.com/dgraph-io/badger/":     {"backend/badger"},
-	"github.com/hanwen/go-fuse/":       {"fusefs", "scripts/nullfs"},
-	"github.com/cedar-policy/cedar-go": {"policy"},
-	"github.com/spf13/":                {"cmd/warren", "scripts/bench"},
-	"github.com/tidwall/btree":         {"backend/mem", "backend/badger", "backend/writeback"},
-	"github.com/rogpeppe/go-internal/": {"cmd/warren"},
-	"github.com/prometheus/":           {"control/metrics"},
-	"github.com/schollz/progressbar/":  {"cmd/warren"},
-	"github.com/klauspost/compress":    {"cmd/warren"},
-	"github.com/BurntSushi/toml":       {"workspace", "policy", "cmd/warren"},
-	"pgregory.net/rapid":               {"backend", "policy", "workspace", "fusefs"},
-	"golang.org/x/":                    {"backend", "fusefs", "control", "cmd/warren", "scripts"},
+	"github.com/dgraph-io/badger/":           {"backend/badger"},
+	"github.com/hanwen/go-fuse/":             {"fusefs", "scripts/nullfs"},
+	"github.com/cedar-policy/cedar-go":       {"policy"},
+	"github.com/santhosh-tekuri/jsonschema/": {"workspace"},
+	"github.com/spf13/":                      {"cmd/warren", "scripts/bench"},
+	"github.com/tidwall/btree":               {"backend/mem", "backend/badger", "backend/writeback"},
+	"github.com/rogpeppe/go-internal/":       {"cmd/warren"},
+	"github.com/prometheus/":                 {"control/metrics"},
+	"github.com/schollz/progressbar/":        {"cmd/warren"},
+	"github.com/klauspost/compress":          {"cmd/warren"},
+	"github.com/BurntSushi/toml":             {"workspace", "policy", "cmd/warren"},
+	"pgregory.net/rapid":                     {"backend", "policy", "workspace", "fusefs"},
+	"golang.org/x/":                          {"backend", "fusefs", "control", "cmd/warren", "scripts"},
 }
 
 func TestImportLaw(t *testing.T) {
