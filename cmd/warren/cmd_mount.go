@@ -38,7 +38,11 @@ func newMountCommand(a *app) *cobra.Command {
 		func(ctx context.Context, args []string) error { return runMount(ctx, a, o, args[0]) })
 	c.Long = `Mount an agent's view at DIR, an empty directory. The daemon does the mounting and
 remembers it: the mount comes back when the daemon is started again, until umount.
-The convention is to mount at /warren, so that mounted paths and tree paths agree.`
+The convention is to mount at /warren, so that mounted paths and tree paths agree.
+
+With a token, as in a container that has only agent.sock, this command mounts by itself,
+in its own namespaces, and the daemon serves the mount: --device /dev/fuse and the right to
+mount are needed there. Such a mount goes with the container, and is not remembered.`
 	o.AddFlags(c.Flags())
 	return c
 }
@@ -58,7 +62,12 @@ func runMount(ctx context.Context, a *app, o *mountOptions, dir string) error {
 	if spec.GID, err = idFlag("gid", o.GID); err != nil {
 		return err
 	}
-	m, err := a.client().Mount(ctx, spec)
+	var m control.Mount
+	if a.showToken() != "" {
+		m, err = mountInside(ctx, a, spec)
+	} else {
+		m, err = a.client().Mount(ctx, spec)
+	}
 	if err != nil {
 		return err
 	}
@@ -102,7 +111,12 @@ func runUmount(ctx context.Context, a *app, o *umountOptions, dir string) error 
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
 		abs = filepath.Join(parent, filepath.Base(abs))
 	}
-	got, err := a.client().Unmount(ctx, abs, o.Force)
+	var got control.Unmounted
+	if a.showToken() != "" {
+		err = umountInside(abs, o.Force)
+	} else {
+		got, err = a.client().Unmount(ctx, abs, o.Force)
+	}
 	if err != nil {
 		return err
 	}

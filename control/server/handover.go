@@ -109,6 +109,9 @@ func handedMount(c control.MountSpec) (control.Mount, error) {
 	if _, err := mountAccess(m.Access); err != nil {
 		return m, err
 	}
+	if c.ACL {
+		return m, invalid("a mount that is handed over has no ACLs")
+	}
 	if m.Access == "" {
 		m.Access = view.ReadWrite.String()
 	}
