@@ -53,6 +53,8 @@ func checkContent(name string) error {
 type initDone struct {
 	Store string   `json:"store"`
 	Added []string `json:"added"`
+	Next  []string `json:"next"`              // three commands
+	Notes []string `json:"missing,omitempty"` // what this host lacks
 }
 
 // adder adds users and agents, here or through a daemon.
@@ -77,16 +79,60 @@ func runInitStore(ctx context.Context, a *app, o *initOptions) error {
 	if err = errors.Join(err, done()); err != nil {
 		return err
 	}
-	return a.answer(initDone{dir, added}, func(w io.Writer) {
-		if a.quiet {
-			return
-		}
-		a.say("store: %s", dir)
-		for _, name := range added {
+	_, served := add.(*control.Client)
+	d := initDone{dir, added, o.next(a, dir, served), missing()}
+	return a.answer(d, func(io.Writer) {
+		a.say("store: %s", d.Store)
+		for _, name := range d.Added {
 			a.say("added: %s", name)
 		}
-		a.say("next: `warren serve`, then `warren mount --agent %s DIR`", o.Gaia)
+		for _, note := range d.Notes {
+			a.say("missing here: %s", note)
+		}
+		a.say("next:")
+		for _, line := range d.Next {
+			a.say("  %s", line)
+		}
 	})
+}
+
+// next are the three commands that lead from a store to work in it.
+func (o *initOptions) next(a *app, dir string, served bool) []string {
+	serve := "warren serve &"
+	if usual, err := a.storeDir(""); err != nil || usual != dir {
+		serve = "warren serve --store " + dir + " &"
+	} else if unit := hasUnit(); unit != "" && dir == "/var/lib/warren" {
+		serve = unit
+	}
+	if served {
+		serve = "warren status"
+	}
+	at := "~/warren"
+	if os.Geteuid() == 0 {
+		at = "/warren"
+	}
+	gaia := o.Gaia
+	if gaia == "" {
+		gaia = "KEY"
+	}
+	work := "warren agent add KEY --role soul"
+	if o.Soul != "" {
+		work = "warren run --agent " + o.Soul + " -- sh"
+	}
+	return []string{serve, "mkdir -p " + at + " && warren mount --agent " + gaia + " " + at, work}
+}
+
+// hasUnit is how root starts the daemon where systemd has warren.service.
+func hasUnit() string {
+	if _, err := os.Stat("/run/systemd/system"); err != nil || os.Geteuid() != 0 {
+		return ""
+	}
+	for _, dir := range []string{"/etc", "/usr/local/lib", "/usr/lib", "/lib"} {
+		if _, err := os.Stat(dir + "/systemd/system/warren.service"); err == nil {
+			return "systemctl enable --now warren"
+		}
+	}
+	return ""
 }
 
 // initAdder opens the store, or finds the daemon that has it open.

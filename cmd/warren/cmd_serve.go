@@ -104,6 +104,9 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, note := range missing() {
+		log.Warn(note)
+	}
 	if err := o.prepare(d); err != nil {
 		return errors.Join(err, d.close(ctx))
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,21 +27,9 @@ func loopbackUp() error {
 
 // noNamespaces says why namespaces could not be made, and what to do about it.
 func noNamespaces(err error, newUser bool) error {
-	why := ""
-	setting := func(name string) string {
-		b, err := os.ReadFile("/proc/sys/" + name)
-		if err != nil {
-			return ""
-		}
-		return strings.TrimSpace(string(b))
-	}
+	why := noUserNamespaces(newUser)
 	switch {
-	case setting("user/max_user_namespaces") == "0":
-		why = "user namespaces are switched off: sysctl user.max_user_namespaces=10000"
-	case newUser && setting("kernel/unprivileged_userns_clone") == "0":
-		why = "this host lets only root make user namespaces: sysctl kernel.unprivileged_userns_clone=1, or run it as root"
-	case newUser && setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
-		why = "AppArmor lets only root make user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run it as root"
+	case why != "":
 	case errors.Is(err, unix.EPERM):
 		why = "a chroot, a container or a filter of system calls forbids them: docs/containers.md says what to allow"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
