@@ -179,7 +179,11 @@ var probes = map[string]probe{
 	"POST /v1/mounts/handover": {as: func(_ *guestHouse, agent string) asked {
 		return asked{"/v1/mounts/handover", fmt.Sprintf(`{"agent":%q,"dir":"/warren","uid":0,"gid":0}`, agent)}
 	}},
-	"GET /v1/mounts":     plain("/v1/mounts", strangers, []string{"/mnt/a"}),
+	"GET /v1/mounts": plain("/v1/mounts", strangers, []string{"/mnt/a"}),
+	"GET /v1/quotas": query("/v1/quotas?agent=AGENT"),
+	"PUT /v1/quotas": {as: func(_ *guestHouse, agent string) asked {
+		return asked{"/v1/quotas", fmt.Sprintf(`{"agent":%q,"path":".","soft_inodes":99}`, agent)}
+	}},
 	"GET /v1/fs/stat":    query("/v1/fs/stat?agent=AGENT&path=f"),
 	"GET /v1/fs/list":    query("/v1/fs/list?agent=AGENT&path=."),
 	"GET /v1/fs/content": query("/v1/fs/content?agent=AGENT&path=f"),

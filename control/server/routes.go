@@ -94,6 +94,8 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/mounts/handover", s.handOver, rights{sees, below, below}},
 		{"POST", "/v1/runs", s.startRun, admin},
 		{"DELETE", "/v1/runs/{id}", s.endRun, admin},
+		{"GET", "/v1/quotas", s.listQuotas, all(itself)},
+		{"PUT", "/v1/quotas", s.setQuota, all(itself)},
 		{"GET", "/v1/fs/stat", s.fsStat, all(itself)},
 		{"GET", "/v1/fs/list", s.fsList, all(itself)},
 		{"GET", "/v1/fs/content", s.fsRead, all(itself)},
