@@ -198,6 +198,7 @@ func (s *Session) readMessages(rest string) error {
 			continue
 		case !open && strings.TrimSpace(bare) != "":
 			return fmt.Errorf("it has the line %.60q before the first message", bare)
+		case !open: // empty lines in front of it
 		case first && bare == "" && line != "": // the empty line after a heading
 		case escaped:
 			body.WriteString(line[1:])
