@@ -86,3 +86,15 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkAdmit(b *testing.B) {
+	l, u := Limits{Bytes: 1 << 40, Inodes: 1 << 30}, Use{}
+	b.ReportAllocs()
+	for b.Loop() {
+		next := Use{u.Bytes + 1, u.Inodes + 1}
+		if err := l.Admit(u, next); err != nil {
+			b.Fatal(err)
+		}
+		u = Use{next.Bytes & 0xffff, next.Inodes & 0xffff}
+	}
+}
