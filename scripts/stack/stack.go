@@ -246,6 +246,13 @@ func (s *Stack) Try(args ...string) (string, error) {
 	return out.String(), nil
 }
 
+// Command makes a run of warren with args, which talks to the daemon.
+func (s *Stack) Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(s.bin, args...)
+	cmd.Env = s.env
+	return cmd
+}
+
 // Warren runs warren with args, which must succeed, and gives its output.
 func (s *Stack) Warren(t *testing.T, args ...string) string {
 	t.Helper()
