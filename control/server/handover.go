@@ -198,10 +198,8 @@ func (s *Server) keep(sess *session, id, agent string, taken Handed, letGo func(
 		taken.End()
 		<-taken.Done
 	}
+	s.dropHanded(id)
 	sess.work.Done()
-	s.mu.Lock()
-	delete(s.handed, id)
-	s.mu.Unlock()
 	s.Log.Info("a mount made elsewhere is not served any more", "id", id, "agent", agent, "why", why)
 	letGo()
 	<-taken.Ended
@@ -263,7 +261,15 @@ func (s *Server) endHanded(which func(*handed) bool) {
 	for _, h := range end {
 		h.taken.End()
 		<-h.taken.Done
+		s.dropHanded(h.mount.ID)
 	}
+}
+
+// dropHanded takes one that has ended off the list.
+func (s *Server) dropHanded(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.handed, id)
 }
 
 // recheckHanded cuts off what an agent brought for another that is not within
