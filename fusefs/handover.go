@@ -83,11 +83,7 @@ func (h *Hub) TakeOver(ctx context.Context, fd int, cfg Config) (*Mount, error) 
 		unix.Close(fd)
 		return nil, err
 	}
-	m, err := h.takeOver(ctx, fd, number, cfg)
-	if err != nil {
-		return nil, mountError(cfg.Dir, backend.KindOf(err), err)
-	}
-	return m, nil
+	return h.takeOver(ctx, fd, number, cfg)
 }
 
 // takeOver takes over fd, the device of connection number (0: not known).
@@ -96,7 +92,8 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 		unix.Close(fd)
 		return nil, &backend.Error{Kind: backend.Invalid, Err: errors.New("it is called as a mountpoint")}
 	}
-	if h.belated(cfg.Agent, 0) >= maxLate {
+	over, ok := h.late(cfg.Agent) // until it has said something
+	if !ok {
 		unix.Close(fd)
 		return nil, &backend.Error{Kind: backend.Busy, Err: errors.New("too many mounts were handed over that say nothing; unmount them")}
 	}
@@ -107,6 +104,7 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 			continue
 		}
 		if err := h.reserve(name); err != nil {
+			over()
 			unix.Close(fd)
 			return nil, err
 		}
@@ -114,18 +112,20 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 	}
 	for _, other := range h.Mounts() {
 		if other.cfg.Dir == cfg.Dir || number != 0 && other.minor == number {
+			over()
 			unix.Close(fd)
 			return nil, &backend.Error{Kind: backend.Busy, Err: errors.New("this mount is served already")}
 		}
 	}
 	m := &Mount{hub: h, cfg: cfg, minor: number, since: time.Now(), done: make(chan struct{}), ended: make(chan struct{})}
 	if err := m.openView(); err != nil {
+		over()
 		unix.Close(fd)
 		return nil, err
 	}
 	m.fs.handed = &squash{cfg.UID, cfg.GID}
 	m.fs.kern.trusted = false
-	t, err := m.greet(ctx, fd)
+	t, err := m.greet(ctx, fd, over)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +142,9 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 }
 
 // greet does the handshake with the kernel, which may be kept from saying
-// anything: what it says later is answered by a mount that has ended.
-func (m *Mount) greet(ctx context.Context, fd int) (server, error) {
+// anything: what it says later is answered by a mount that has ended. It calls over
+// when the kernel has said something.
+func (m *Mount) greet(ctx context.Context, fd int, over func()) (server, error) {
 	type outcome struct {
 		t   server
 		err error
@@ -151,6 +152,7 @@ func (m *Mount) greet(ctx context.Context, fd int) (server, error) {
 	done := make(chan outcome, 1)
 	go func() {
 		t, err := m.handshake(fd)
+		over()
 		done <- outcome{t, err}
 	}()
 	wait, cancel := context.WithTimeout(ctx, handshakeTime)
@@ -166,14 +168,12 @@ func (m *Mount) greet(ctx context.Context, fd int) (server, error) {
 	case <-wait.Done():
 	}
 	m.gate.shut()
-	m.hub.belated(m.cfg.Agent, 1)
 	go func() {
 		if o := <-done; o.err == nil {
 			o.t.Serve()
 		}
 		close(m.ended)
 		m.drop()
-		m.hub.belated(m.cfg.Agent, -1)
 	}()
 	return nil, &backend.Error{Kind: backend.Invalid, Err: errors.New("it is no fresh mount: its first request does not come")}
 }
@@ -182,15 +182,15 @@ func (m *Mount) greet(ctx context.Context, fd int) (server, error) {
 // somebody took away: each costs a thread.
 const maxLate = 4
 
-// belated counts them, and tells how many there are.
-func (h *Hub) belated(agent string, by int) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.late[agent] += by; h.late[agent] == 0 {
-		delete(h.late, agent)
-		return 0
+// late notes one more of them, if there may be one more, until over is called.
+func (h *Hub) late(agent string) (over func(), ok bool) {
+	for n := range maxLate {
+		name := fmt.Sprintf("late %d of %s", n, agent)
+		if h.reserve(name) == nil {
+			return func() { h.unreserve(name) }, true
+		}
 	}
-	return h.late[agent]
+	return nil, false
 }
 
 // Ended is closed when the connection has ended: with a mount that was handed
@@ -212,7 +212,7 @@ const (
 // does not tell. It waits for nothing that who sent fd could delay.
 func freshDevice(fd int) (number uint32, err error) {
 	bad := func(format string, args ...any) (uint32, error) {
-		return 0, &backend.Error{Op: "mount", Kind: backend.Invalid, Err: fmt.Errorf("what was handed over "+format, args...)}
+		return 0, &backend.Error{Kind: backend.Invalid, Err: fmt.Errorf("what was handed over "+format, args...)}
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_PATH != 0 || flags&unix.O_ACCMODE != unix.O_RDWR {

@@ -47,7 +47,6 @@ type Hub struct {
 	mounts map[string]*Mount // by mountpoint
 	busy   map[string]bool   // mountpoints being mounted
 	closed bool
-	late   map[string]int // by agent: handed over, and their first request does not come
 
 	tests pretend // what tests make different
 }
@@ -74,7 +73,6 @@ func NewHub(space Space, log *slog.Logger) *Hub {
 		order:  maphash.MakeSeed(),
 		mounts: make(map[string]*Mount),
 		busy:   make(map[string]bool),
-		late:   make(map[string]int),
 	}
 	h.kernels.Store(&[]*kernel{})
 	h.writers.of = make(map[backend.NodeID]writer)
