@@ -9,9 +9,20 @@
 //
 // # Who may ask
 //
+// [Server.routes] is the one table of who may use which verb, and how far: verb ×
+// role. What is not in it nobody may; what a role may not use is not there for
+// it. The administrator asks at admin.sock, agents at agent.sock.
+//
 // The admin socket is for root and the daemon's own uid: its directory is 0700
 // and every connection's peer credentials are checked besides. File requests
 // go through the view of the agent they name and are judged as a mount's are.
+//
+// At agent.sock anybody may connect. A request's token says which agent it is
+// from (asker); the router checks the agent that a request names against that
+// one's reach before a handler sees it, and askerOf tells a handler that has to
+// narrow what it does or tells. Requests, streams and mounts that came with a
+// token belong to a session (guests), which ends with it; what they may take, of
+// time, bytes and connections, is bounded (pace, guests).
 //
 // # Mounts
 //
@@ -21,7 +32,8 @@
 //
 // # Locks
 //
-// Server.mu guards the tables of runs and of failed mounts; nothing is called
-// with it held. Server.mounting makes mounting and unmounting one at a time,
+// Server.mu guards the tables of runs, of failed mounts and of those handed over,
+// guests.mu connections and sessions, paced.mu one request's deadlines; nothing is
+// called with them held. Server.mounting makes mounting and unmounting one at a time,
 // and is taken before any lock of the registry or of the mounts.
 package server
