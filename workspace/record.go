@@ -81,6 +81,9 @@ type Settings struct {
 	// DenyNames replaces the default name deny-list unless it is nil.
 	DenyNames  []string        `json:"deny_names,omitempty"`
 	Exceptions []NameException `json:"exceptions,omitempty"`
+	// Retention says how long the kinds of file that are collected by age are
+	// kept (ParseAge); what is not in it has its default.
+	Retention map[string]string `json:"retention,omitempty"`
 }
 
 // NameException lets a name of the deny-list be used under one tree path.

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ func (r *Registry) Settings() Settings {
 }
 
 func (s Settings) clone() Settings {
-	return Settings{DenyNames: slices.Clone(s.DenyNames), Exceptions: slices.Clone(s.Exceptions)}
+	return Settings{DenyNames: slices.Clone(s.DenyNames), Exceptions: slices.Clone(s.Exceptions), Retention: maps.Clone(s.Retention)}
 }
 
 // AllowName excepts a name of the deny-list under one tree path. One that is

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"cmp"
+
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 )
@@ -8,16 +10,26 @@ import (
 // Unlink removes a name that is not a directory's. Errors: NotFound, IsDir,
 // Denied, ReadOnly.
 func (v *View) Unlink(r *Request, parent backend.NodeID, name string) error {
-	return v.remove("unlink", r, parent, name, false)
+	return v.remove("unlink", r, parent, name, false, nil)
 }
 
 // Rmdir removes an empty directory. Errors: NotFound, NotDir, NotEmpty, Denied,
 // ReadOnly; Busy for the root of a volume.
 func (v *View) Rmdir(r *Request, parent backend.NodeID, name string) error {
-	return v.remove("rmdir", r, parent, name, true)
+	return v.remove("rmdir", r, parent, name, true, nil)
 }
 
-func (v *View) remove(op string, r *Request, parent backend.NodeID, name string, isDir bool) error {
+// Older tells whether content and attributes of a changed last before a time.
+func Older(a *backend.Attr, before backend.Time) bool { return max(a.Mtime, a.Ctime) < before }
+
+// RemoveOlder is Unlink, or Rmdir for a directory, if what is there is Older:
+// Conflict if it is not.
+func (v *View) RemoveOlder(parent backend.NodeID, name string, isDir bool, before backend.Time) error {
+	return v.remove("collect", nil, parent, name, isDir, func(a *backend.Attr) bool { return Older(a, before) })
+}
+
+// remove removes a name; what is there must pass ok, if that is not nil.
+func (v *View) remove(op string, r *Request, parent backend.NodeID, name string, isDir bool, ok func(*backend.Attr) bool) error {
 	c := v.begin(op, r)
 	defer c.end()
 	if err := checkName(name); err != nil {
@@ -44,6 +56,11 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 		}
 		if id.Volume() != c.vol {
 			return backend.Busy
+		}
+		if ok != nil {
+			if a, err := c.tx.Attr(id.Ino()); err != nil || !ok(&a) {
+				return cmp.Or(err, error(backend.Conflict))
+			}
 		}
 		undo, err := c.losesName(&dir, name, id.Ino())
 		if err != nil {
