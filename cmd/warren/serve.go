@@ -118,6 +118,8 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 	}
 	d.server.Restore(ctx)
 	go d.store.watchFull(ctx, d.log)
+	collector := workspace.Collector{Registry: d.registry, Door: d.space, Log: d.log.With("part", "collector")}
+	go collector.Run(ctx, time.Hour)
 	failed := make(chan error, 2)
 	go func() { failed <- d.server.Serve(d.listener) }()
 	if d.guests != nil {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/warrenfs/warren/control"
+)
+
+type retentionOptions struct{ DryRun bool }
+
+// AddFlags adds the flags of retention collect.
+func (o *retentionOptions) AddFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.DryRun, "dry-run", false, "tell what would go, and remove nothing")
+}
+
+func newRetentionCommand(a *app) *cobra.Command {
+	o := &retentionOptions{}
+	show := command("show", "Show how long what is kept", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runRetentionShow(ctx, a) })
+	set := command("set scratch|caches|screenshots AGE|never", "Set how long a kind of file is kept, such as 7d or 36h", cobra.ExactArgs(2),
+		func(ctx context.Context, args []string) error { return runRetentionSet(ctx, a, args[0], args[1]) })
+	collect := command("collect [--dry-run]", "Remove now what is older, as the daemon does every hour", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runRetentionCollect(ctx, a, o) })
+	o.AddFlags(collect.Flags())
+	return noun("retention", "Collect old files of scratch, caches and screenshots", show, set, collect)
+}
+
+func runRetentionShow(ctx context.Context, a *app) error {
+	all, err := a.client().Retention(ctx)
+	if err != nil {
+		return err
+	}
+	return a.answer(all, func(w io.Writer) {
+		var rows [][]string
+		for _, r := range all {
+			rows = append(rows, []string{r.Kind, r.Age})
+		}
+		table(w, []string{"KIND", "KEPT FOR"}, rows)
+	})
+}
+
+func runRetentionSet(ctx context.Context, a *app, kind, age string) error {
+	r := control.Retention{Kind: kind, Age: age}
+	if err := a.client().SetRetention(ctx, r); err != nil {
+		return err
+	}
+	if age == "never" {
+		return a.done(r, "%s are never collected", kind)
+	}
+	return a.done(r, "%s are collected when nobody has changed them for %s", kind, age)
+}
+
+func runRetentionCollect(ctx context.Context, a *app, o *retentionOptions) error {
+	got, err := a.client().CollectOld(ctx, o.DryRun)
+	if err != nil {
+		return err
+	}
+	does := "removed"
+	if o.DryRun {
+		does = "would remove"
+	}
+	return a.done(got, "%s %d files and directories of %s; %d could not be", does, got.Removed, size(got.Bytes), got.Failed)
+}
