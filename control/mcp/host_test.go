@@ -162,6 +162,16 @@ func TestProfiles(t *testing.T) {
 	if got := names(connect(t, s, "--agent", soul)); got != "edit list mkdir move read remove search session_append session_clear session_new session_read stat update_workspace workspace_delete workspace_list workspace_publish workspace_read workspace_write write" {
 		t.Errorf("all: %s", got)
 	}
+	for _, tool := range connect(t, s, "--agent", soul).tools { // some hosts take no boolean as a schema
+		for _, schema := range []any{tool.InputSchema, tool.OutputSchema} {
+			props, _ := schema.(object)["properties"].(object)
+			for name, p := range props {
+				if _, ok := p.(object); !ok {
+					t.Errorf("%s: the schema of %s is %v", tool.Name, name, p)
+				}
+			}
+		}
+	}
 	ro := connect(t, s, "--agent", soul, "--read-only")
 	if got := names(ro); got != "list read search session_read stat workspace_list workspace_read" {
 		t.Errorf("read-only: %s", got)

@@ -121,8 +121,8 @@ type fieldIn struct {
 
 type fieldOut struct {
 	Name     string `json:"field_name"`
-	Previous any    `json:"previous"`
-	Value    any    `json:"value"`
+	Previous any    `json:"previous" jsonschema:"the value before, or null"`
+	Value    any    `json:"value" jsonschema:"the value now: null if it was cleared and has no default"`
 }
 
 func setField(ctx context.Context, s *Server, in fieldIn) (fieldOut, said, error) {
