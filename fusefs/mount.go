@@ -134,7 +134,7 @@ func (m *Mount) openView() error {
 	k := newKernel(count)
 	k.locks = mountLocks{conn: h.conns.Add(1), tables: [...]*filelock.Table{h.posix, h.flock}}
 	v, err := h.space.Open(view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
-		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Observer: k})
+		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Observer: k, Mount: m.cfg.Dir})
 	if err != nil {
 		return err
 	}

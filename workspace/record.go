@@ -102,6 +102,7 @@ const (
 	recSettings = "settings"
 	recGrant    = "grant"
 	recPolicy   = "policy"
+	recFeedKey  = "feedkey"
 
 	recWorkspace = "workspace"
 	recDevice    = "device"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 )
 
 // Format is the version of the records in a store. A store of another version
@@ -24,6 +25,7 @@ type Options struct {
 	Store   backend.Store
 	Content backend.Content
 	Log     *slog.Logger
+	Feed    *feed.Feed          // nil: changes are recorded nowhere
 	Clock   func() backend.Time // default: the system's
 
 	// CacheInodes bounds the decoded inodes and cached names kept in memory
@@ -44,6 +46,7 @@ type Options struct {
 type Tree struct {
 	store   backend.Logged
 	content backend.Content
+	feed    *feed.Feed
 	log     *slog.Logger
 	clock   func() backend.Time
 	room    room
@@ -66,7 +69,7 @@ type Tree struct {
 // store of another format, IO for damaged records.
 func Open(ctx context.Context, o Options) (*Tree, error) {
 	t := &Tree{
-		content: o.Content, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, coming: o.ComingBytes, start: time.Now()},
+		content: o.Content, feed: o.Feed, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, coming: o.ComingBytes, start: time.Now()},
 		limit: int64(o.CacheInodes), vols: map[backend.VolumeID]*volume{},
 	}
 	if l, ok := o.Store.(backend.Logged); ok {
@@ -254,6 +257,9 @@ func (t *Tree) Created() backend.Time { return t.created }
 
 // Store is what the tree stands on, for what is not the tree's: registry keys.
 func (t *Tree) Store() backend.Store { return t.store }
+
+// Feed is where changes are recorded; nil: nowhere.
+func (t *Tree) Feed() *feed.Feed { return t.feed }
 
 // Sync returns when every change acknowledged so far is on disk.
 func (t *Tree) Sync(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/quota"
 )
 
@@ -22,6 +23,9 @@ type Op struct {
 	Origin   backend.Origin
 	// KillPriv asks writes, truncates and chowns to clear set-id bits.
 	KillPriv bool
+	// Event goes into the feed with the next change, in the same transaction; then
+	// it is nil again. Set it right before the call that it tells of.
+	Event *feed.Event
 }
 
 // Txn is one volume under its lock. Set Op before the first method that changes
@@ -116,11 +120,18 @@ func (tx *Txn) commitOnce(fn func(*writer) error) error {
 			}
 			w.putUsage()
 		}
+		if ev := tx.Op.Event; ev != nil && tx.t.feed != nil && w.err == nil {
+			w.err = tx.t.feed.Put(kv, ev)
+		}
 		return w.err
 	})
 	tx.buf = w.buf[:0]
 	if err != nil {
 		return err
+	}
+	if ev := tx.Op.Event; ev != nil && tx.t.feed != nil {
+		tx.t.feed.Done(ev)
+		tx.Op.Event = nil
 	}
 	tx.v.use = w.use
 	tx.lsn = lsn

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/segment"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/backend/writeback"
@@ -55,6 +56,7 @@ type store struct {
 	lock *os.File
 	kv   backend.Logged
 	tree *tree.Tree
+	feed *feed.Feed
 
 	content backend.Content  // bound to kv
 	wb      *writeback.Store // in kv
@@ -149,10 +151,17 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 		return err
 	}
 	var err error
-	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: s.content, Log: log.With("part", "tree"),
-		FreeBytes: s.disk, ComingBytes: s.coming})
+	s.feed, err = feed.Open(ctx, s.kv, feed.Options{Log: log.With("part", "feed"), Full: func() bool {
+		free, _ := s.disk()
+		return free == 0
+	}})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
+	}
+	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: s.content, Log: log.With("part", "tree"), Feed: s.feed,
+		FreeBytes: s.disk, ComingBytes: s.coming})
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.feed.Close(), s.kv.Close())
 	}
 	if bound, ok := s.kv.(*segment.Store); ok {
 		bound.SetRelocator(s.tree)
@@ -317,7 +326,7 @@ func problem(p tree.Problem) control.Problem {
 
 // Close makes everything durable and lets go of the store.
 func (s *store) Close() error {
-	return errors.Join(s.tree.Close(), s.kv.Close(), s.lock.Close())
+	return errors.Join(s.tree.Close(), s.feed.Close(), s.kv.Close(), s.lock.Close())
 }
 
 // logFailed adds the way out to the error of a log that does not open.

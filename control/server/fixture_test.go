@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/control"
@@ -117,7 +118,12 @@ func newFixture(t *testing.T) *fixture { return newFixtureOn(t, mem.New(mem.Opti
 
 func newFixtureOn(t *testing.T, s *mem.Store) *fixture {
 	t.Helper()
-	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}})
+	changes, err := feed.Open(t.Context(), s, feed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = changes.Close() })
+	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}, Feed: changes})
 	if err != nil {
 		t.Fatal(err)
 	}

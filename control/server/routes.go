@@ -134,6 +134,7 @@ func (s *Server) routes() []route {
 		{"DELETE", "/v1/devices", s.unbindDevice, rights{narrowed, never, never}},
 		{"POST", "/v1/devices/resolve", s.resolveDevice, rights{narrowed, never, never}},
 		{"GET", "/v1/config", s.showConfig, all(narrowed)},
+		{"GET", "/v1/log", s.showLog, all(narrowed)},
 		{"GET", "/v1/policy", s.showPolicy, admin},
 		{"GET", "/v1/policy/files", s.listPolicies, admin},
 		{"PUT", "/v1/policy/files", s.loadPolicy, admin},

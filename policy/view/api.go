@@ -39,6 +39,7 @@ type Options struct {
 	// Observer is told what the view's reader gets to know, so that it can be
 	// told again when that changes. nil for the API, which caches nothing.
 	Observer Observer
+	Mount    string // mountpoint, for the feed; "" for the API
 
 	onBehalf string // of a Steward's: whom it is recorded as
 }

@@ -60,6 +60,11 @@ func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (back
 		if err := c.restrain(&pl, &s); err != nil {
 			return err
 		}
+		if s.Size != nil {
+			c.noteChange(opWrite, &pl)
+		} else {
+			c.noteChange(opAttr, &pl)
+		}
 		a, err := c.tx.Setattr(node.Ino(), s)
 		if err != nil {
 			return err

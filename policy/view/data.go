@@ -58,6 +58,7 @@ func (c *call) open(ino backend.Ino, f OpenFlags) error {
 		if err := c.disarm(&pl); err != nil {
 			return err
 		}
+		c.noteChange(opWrite, &pl)
 		var zero uint64
 		a, err := c.tx.Setattr(ino, backend.SetAttr{Size: &zero})
 		if err != nil {
@@ -103,7 +104,11 @@ func (c *call) changes(ino backend.Ino) error {
 	if err := c.need(policy.Write, &pl, ""); err != nil {
 		return err
 	}
-	return c.disarm(&pl)
+	if err := c.disarm(&pl); err != nil {
+		return err
+	}
+	c.noteChange(opWrite, &pl)
+	return nil
 }
 
 // Write puts p at off, up to backend.MaxPutBytes of it; N tells how much.
@@ -131,6 +136,7 @@ func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off u
 		if err := c.disarm(&pl); err != nil {
 			return err
 		}
+		c.noteChange(opWrite, &pl)
 		if end {
 			w, err = c.tx.Append(node.Ino(), p)
 		} else {

@@ -106,7 +106,7 @@ func (c *call) hidden(l Label, dir *place, name string) error {
 	if name != "" {
 		path += "/" + name
 	}
-	c.v.s.denials.add(Denial{Agent: c.v.o.Agent, Op: c.op, Path: path}, true)
+	c.v.s.deny(Denial{Agent: c.v.o.Agent, Op: c.op, Path: path}, c.v.o.Mount, true)
 	return backend.NotFound
 }
 
@@ -117,7 +117,7 @@ func (c *call) refuse(a policy.Action, pl *place, name string, d policy.Decision
 	if err != nil {
 		path = volumePath(c.label) + "/" // an unlinked file
 	}
-	c.v.s.denials.add(Denial{Agent: c.v.author(), Op: c.op, Path: path, Rule: string(d.Rule)}, false)
+	c.v.s.deny(Denial{Agent: c.v.author(), Op: c.op, Path: path, Rule: string(d.Rule)}, c.v.o.Mount, false)
 	e := &backend.Error{Op: c.op, Path: path, Agent: c.v.o.Agent, Kind: backend.Denied}
 	switch {
 	case c.v.o.Access == ReadOnly && a.Mutates():

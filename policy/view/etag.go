@@ -144,6 +144,7 @@ func (v *View) appendTo(f *Found, data []byte, cond Cond) (etag string, err erro
 		if err := c.disarm(&pl); err != nil {
 			return err
 		}
+		c.noteChange(opWrite, &pl)
 		for rest := data; len(rest) > 0; {
 			w, err := c.tx.Append(node.Ino(), rest)
 			if err != nil {

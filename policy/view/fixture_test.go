@@ -59,8 +59,13 @@ func stock() []view.Stock {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return worldOn(t, tree.Options{Store: mem.New(mem.Options{}), Content: mem.Content{}})
+}
+
+func worldOn(t testing.TB, o tree.Options) *world {
+	t.Helper()
 	ctx := context.Background()
-	tr, err := tree.Open(ctx, tree.Options{Store: mem.New(mem.Options{}), Content: mem.Content{}})
+	tr, err := tree.Open(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,7 @@ func (c *call) create(dir *place, name string, spec tree.CreateSpec) error {
 	if err := c.inherit(dir, &spec); err != nil {
 		return err
 	}
+	c.note(createOp(spec.Type), dir.ino(), name, "", 0)
 	a, err := c.tx.Create(dir.ino(), name, spec)
 	if err != nil {
 		return err
@@ -136,6 +137,19 @@ func (c *call) create(dir *place, name string, spec tree.CreateSpec) error {
 		c.tx.SetMemo(a.Node.Ino(), uint64(m))
 	}
 	return c.answerEntry(dir.attr.Node, name, a.Node.Ino())
+}
+
+// createOp is what making a node of a type is called in the feed.
+func createOp(t backend.FileType) string {
+	switch t {
+	case backend.TypeRegular:
+		return "create"
+	case backend.TypeDir:
+		return "mkdir"
+	case backend.TypeSymlink:
+		return "symlink"
+	}
+	return "mknod"
 }
 
 // needName decides whether a node of type t may be called name in dir.
@@ -290,6 +304,7 @@ func (v *View) link(r *Request, node, newParent backend.NodeID, newName string, 
 		if err := c.needName(&dir, newName, pl.attr.Type); err != nil {
 			return err
 		}
+		c.noteTo("link", &pl, nil, "", newParent.Ino(), newName)
 		if _, err := c.tx.Link(node.Ino(), newParent.Ino(), newName); err != nil {
 			return err
 		}

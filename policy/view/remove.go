@@ -67,6 +67,7 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 			return err
 		}
 		left.note(c, Edge{Parent: parent, Name: name, Node: id})
+		c.note(op, dir.ino(), name, "", id)
 		if isDir {
 			err = c.tx.Rmdir(dir.ino(), name)
 		} else {

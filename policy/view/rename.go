@@ -180,6 +180,11 @@ func (m *move) do() error {
 			return err
 		}
 	}
+	op := "rename"
+	if m.flags&Exchange != 0 {
+		op = "exchange"
+	}
+	c.noteTo(op, &m.from.node, &m.from.dir, m.from.name, m.to.dir.ino(), m.to.name)
 	err := c.tx.Rename(m.from.dir.ino(), m.from.name, m.to.dir.ino(), m.to.name, m.flags)
 	if err != nil && kept {
 		c.v.s.forgetZone(m.to.node.attr.Node)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/policy"
 )
@@ -20,6 +21,7 @@ type Space struct {
 	engine *policy.Engine
 	log    *slog.Logger
 	root   backend.VolumeID
+	feed   *feed.Feed // nil: none
 
 	notifier Notifier      // set before the first Open
 	denials  denials       // what agents were refused
@@ -40,7 +42,7 @@ func New(t *tree.Tree, e *policy.Engine, log *slog.Logger) *Space {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Space{
-		tree: t, engine: e, log: log, root: t.Root().Volume(),
+		tree: t, engine: e, log: log, root: t.Root().Volume(), feed: t.Feed(),
 		views: map[*View]struct{}{}, orphans: map[backend.NodeID]orphan{},
 		strays: map[backend.NodeID]map[backend.Ino]bool{},
 	}

@@ -144,6 +144,7 @@ func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name stri
 		if strings.HasPrefix(name, own) {
 			return backend.NotPermitted
 		}
+		c.noteChange(opXattr, &pl)
 		return do(c, &pl)
 	})
 }

@@ -93,7 +93,7 @@ var law = map[string]rule{
 		why: "trees as tar streams, for the client's side and the daemon's"},
 	"control/server": {
 		may:   []string{"control", "control/archive", "workspace", "policy", "policy/view", "backend"},
-		tests: append([]string{"backend/tree", "fusefs"}, drivers...),
+		tests: append([]string{"backend/tree", "backend/feed", "fusefs"}, drivers...),
 		why:   "handlers translate; what a mount does, they are handed"},
 	"control/metrics": {
 		may: []string{"control"},

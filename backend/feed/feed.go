@@ -1,0 +1,392 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// Options say how much is kept. The zero value keeps 90 days and two million
+// events, some 300 MB.
+type Options struct {
+	MaxAge    time.Duration
+	MaxEvents uint64
+	Log       *slog.Logger // nil discards
+	Clock     func() backend.Time
+	// Full tells that the store has no room: denials are not written then.
+	Full func() bool
+}
+
+const (
+	defaultAge    = 90 * 24 * time.Hour
+	defaultEvents = 2_000_000
+	// window is how long repeated changes need no further event.
+	window = time.Second
+	// flushEvery is how often denials are written.
+	flushEvery = time.Second
+	trimEvery  = time.Minute
+	trimBatch  = 2_000
+	// maxRecent bounds what is remembered of recent changes.
+	maxRecent = 1 << 14
+	// maxNoted bounds the different denials of one flush, of all agents and of one.
+	maxNoted      = 1_000
+	maxNotedAgent = 100
+)
+
+// Feed is the record of one store. Its methods may be called from any goroutine.
+type Feed struct {
+	store backend.Store
+	opts  Options
+
+	next atomic.Uint64 // the next number; changed inside transactions, which are one at a time
+	last atomic.Uint64 // the newest event that took effect
+	seen atomic.Uint64 // the newest number a reader may have been given
+	stop func()
+	done chan struct{}
+
+	mu     sync.Mutex
+	recent map[mark]recent // guarded by mu
+	noted  map[Event]*Event
+	agents map[string]int // in noted
+	wake   chan struct{}  // closed and replaced when an event took effect; nil: nobody waits
+}
+
+type mark struct {
+	node  backend.NodeID
+	agent string
+	op    string
+}
+
+type recent struct {
+	seq uint64
+	at  backend.Time
+}
+
+// Open finds where the feed of a store goes on, and keeps it within its bounds
+// until Close.
+func Open(ctx context.Context, store backend.Store, o Options) (*Feed, error) {
+	f := &Feed{store: store, opts: o, recent: map[mark]recent{}, noted: map[Event]*Event{}, agents: map[string]int{}, done: make(chan struct{})}
+	if f.opts.MaxAge <= 0 {
+		f.opts.MaxAge = defaultAge
+	}
+	if f.opts.MaxEvents == 0 {
+		f.opts.MaxEvents = defaultEvents
+	}
+	if f.opts.Log == nil {
+		f.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if f.opts.Clock == nil {
+		f.opts.Clock = func() backend.Time { return backend.Time(time.Now().UnixNano()) }
+	}
+	last, err := f.findLast(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.next.Store(last + 1)
+	f.last.Store(last)
+	f.seen.Store(last)
+	bg, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	go f.run(bg)
+	return f, nil
+}
+
+// findLast gives the number of the newest event: it looks where there is none
+// from on.
+func (f *Feed) findLast(ctx context.Context) (last uint64, err error) {
+	err = f.store.View(ctx, func(kv backend.Tx) error {
+		var failed error
+		after := func(seq uint64) (got uint64) {
+			err := kv.ScanKeys(key(seq), end, func(k []byte) error {
+				if s, ok := seqOf(k); ok {
+					got = s
+					return backend.ErrStop
+				}
+				return nil
+			})
+			failed = errors.Join(failed, err)
+			return got
+		}
+		for low, high := uint64(0), uint64(maxSeq); low < high && failed == nil; {
+			mid := low + (high-low)/2
+			if got := after(mid); got != 0 {
+				last, low = got, got+1
+			} else {
+				high = mid
+			}
+		}
+		return failed
+	})
+	return last, err
+}
+
+// Close writes what is noted and stops. The store stays open.
+func (f *Feed) Close() error {
+	f.stop()
+	<-f.done
+	return nil
+}
+
+func (f *Feed) run(ctx context.Context) {
+	defer close(f.done)
+	flush, trim := time.NewTicker(flushEvery), time.NewTicker(trimEvery)
+	defer flush.Stop()
+	defer trim.Stop()
+	failing := false
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			if err := f.flush(context.WithoutCancel(ctx)); err != nil {
+				f.opts.Log.Warn("the last denials are not in the feed", "err", err)
+			}
+			return
+		case <-flush.C:
+			err = f.flush(ctx)
+		case <-trim.C:
+			err = f.Trim(ctx)
+		}
+		if err != nil && !failing && ctx.Err() == nil {
+			f.opts.Log.Warn("the feed cannot be written; denials may be missing from it", "err", err)
+		}
+		failing = err != nil
+	}
+}
+
+// Put adds e to the transaction that makes the change, and numbers it. The
+// transaction may run again. Done must follow when it took effect.
+func (f *Feed) Put(kv backend.Tx, e *Event) error {
+	e.Seq = f.next.Add(1) - 1
+	if e.Time == 0 {
+		e.Time = f.opts.Clock()
+	}
+	if e.Count == 0 {
+		e.Count = 1
+	}
+	return kv.Set(key(e.Seq), e.encode(make([]byte, 0, 64+len(e.Path)+len(e.To))))
+}
+
+// Done tells that the transaction of a Put took effect.
+func (f *Feed) Done(e *Event) {
+	for {
+		old := f.last.Load()
+		if e.Seq <= old || f.last.CompareAndSwap(old, e.Seq) {
+			break
+		}
+	}
+	f.mu.Lock()
+	if len(f.recent) >= maxRecent {
+		clear(f.recent)
+	}
+	f.recent[mark{e.Node, e.Agent, e.Op}] = recent{e.Seq, e.Time}
+	if f.wake != nil {
+		close(f.wake)
+		f.wake = nil
+	}
+	f.mu.Unlock()
+}
+
+// Fresh tells that the feed has an event of op by agent on node that is less
+// than a second old and that no reader was given: one more would tell nothing.
+func (f *Feed) Fresh(node backend.NodeID, agent, op string) bool {
+	f.mu.Lock()
+	r, ok := f.recent[mark{node, agent, op}]
+	f.mu.Unlock()
+	return ok && r.seq > f.seen.Load() && f.opts.Clock()-r.at < backend.Time(window)
+}
+
+// Note counts a denial, to be written within a second.
+func (f *Feed) Note(e Event) {
+	now := f.opts.Clock()
+	e.Seq, e.Time, e.Count, e.Flags = 0, 0, 0, e.Flags|Denied
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.noted[e]
+	if x == nil && (len(f.noted) >= maxNoted || f.agents[e.Agent] >= maxNotedAgent) {
+		e = Event{Op: "more", Agent: e.Agent, Flags: e.Flags}
+		x = f.noted[e]
+	}
+	if x == nil {
+		x = new(Event)
+		*x = e
+		f.noted[e] = x
+		f.agents[e.Agent]++
+	}
+	x.Time = now
+	x.Count++
+}
+
+// flush writes what is noted. After an error it is gone: what denies is not
+// held up by a disk that is full.
+func (f *Feed) flush(ctx context.Context) error {
+	f.mu.Lock()
+	noted := f.noted
+	if len(noted) > 0 {
+		f.noted, f.agents = map[Event]*Event{}, map[string]int{}
+	}
+	f.mu.Unlock()
+	if f.opts.Full != nil && f.opts.Full() {
+		return nil
+	}
+	events := make([]*Event, 0, len(noted))
+	for _, e := range noted {
+		events = append(events, e)
+	}
+	sort.Slice(events, func(i, j int) bool { return events[i].Time < events[j].Time })
+	return f.Add(ctx, events...)
+}
+
+// Add writes events in a transaction of their own.
+func (f *Feed) Add(ctx context.Context, events ...*Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	_, err := f.store.Update(ctx, func(kv backend.Tx) error {
+		for _, e := range events {
+			if err := f.Put(kv, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		f.Done(e)
+	}
+	return nil
+}
+
+// Last is the number of the newest event; 0: there was never one.
+func (f *Feed) Last() uint64 { return f.last.Load() }
+
+// Read calls fn with up to limit events after a number, in order, and tells the
+// number to go on after: it is greater than after if there was any. An error of
+// fn ends it; backend.ErrStop without one, and the event counts as read.
+func (f *Feed) Read(ctx context.Context, after uint64, limit int, fn func(*Event) error) (next uint64, err error) {
+	for last := f.last.Load(); ; { // before it is read: what comes later is an event of its own
+		if old := f.seen.Load(); last <= old || f.seen.CompareAndSwap(old, last) {
+			break
+		}
+	}
+	next = after
+	if after == maxSeq {
+		return next, nil
+	}
+	upto := f.seen.Load()
+	err = f.store.View(ctx, func(kv backend.Tx) error {
+		next, limit := &next, limit
+		return kv.Scan(key(after+1), end, func(k, b []byte) error {
+			seq, ok := seqOf(k)
+			if limit--; limit < 0 || seq > upto {
+				return backend.ErrStop
+			}
+			if !ok {
+				return nil
+			}
+			*next = seq
+			e, err := decode(b)
+			if err != nil {
+				f.opts.Log.Warn("an event of the feed is left out", "seq", seq, "err", err)
+				return nil
+			}
+			e.Seq = seq
+			return fn(&e)
+		})
+	})
+	return next, err
+}
+
+// Since gives the number after which events are not older than t.
+func (f *Feed) Since(ctx context.Context, t backend.Time) (after uint64, err error) {
+	err = f.store.View(ctx, func(kv backend.Tx) error {
+		var failed error
+		at := func(seq uint64) (e Event, ok bool) {
+			err := kv.Scan(key(seq), end, func(k, b []byte) (err error) {
+				if e, err = decode(b); err == nil {
+					e.Seq, ok = seqOf(k)
+					err = backend.ErrStop
+				}
+				return err
+			})
+			failed = errors.Join(failed, err)
+			return e, ok
+		}
+		low, high := uint64(1), f.last.Load()+1 // those from high on are not older
+		for low < high && failed == nil {
+			mid := low + (high-low)/2
+			if e, ok := at(mid); ok && e.Time < t {
+				low = e.Seq + 1
+			} else {
+				high = mid
+			}
+		}
+		after = low - 1
+		return failed
+	})
+	return after, err
+}
+
+// Wait returns when there is an event after a number, or ctx ends.
+func (f *Feed) Wait(ctx context.Context, after uint64) error {
+	for {
+		f.mu.Lock()
+		if f.last.Load() > after {
+			f.mu.Unlock()
+			return nil
+		}
+		if f.wake == nil {
+			f.wake = make(chan struct{})
+		}
+		wake := f.wake
+		f.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Trim removes events that are too old or too many.
+func (f *Feed) Trim(ctx context.Context) error {
+	oldest := f.opts.Clock() - backend.Time(f.opts.MaxAge)
+	for {
+		var keys [][]byte
+		keep := uint64(0) // numbers below go, whatever their age
+		if last := f.last.Load(); last > f.opts.MaxEvents {
+			keep = last - f.opts.MaxEvents + 1
+		}
+		err := f.store.View(ctx, func(kv backend.Tx) error {
+			return kv.Scan(key(0), end, func(k, b []byte) error {
+				seq, _ := seqOf(k)
+				if e, err := decode(b); err == nil && e.Time >= oldest && seq >= keep || len(keys) >= trimBatch {
+					return backend.ErrStop
+				}
+				keys = append(keys, append([]byte(nil), k...))
+				return nil
+			})
+		})
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		_, err = f.store.Update(ctx, func(kv backend.Tx) error {
+			for _, k := range keys {
+				if err := kv.Delete(k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}

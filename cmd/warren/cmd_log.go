@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/warrenfs/warren/control"
+)
+
+// logWait is how long one request of a follower waits.
+const logWait = 30 * time.Second
+
+type logOptions struct {
+	Agent, Path, Kind, Since, After string
+	Denied, Follow                  bool
+}
+
+// AddFlags adds the flags of log.
+func (o *logOptions) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.Agent, "agent", "", "only what the agent `KEY` did")
+	f.StringVar(&o.Path, "path", "", "only at the tree `PATH` and below it")
+	f.StringVar(&o.Kind, "kind", "", "only one `KIND`: create, mkdir, symlink, mknod, link, write, attr, xattr, rename, exchange, unlink, rmdir, …")
+	f.StringVar(&o.Since, "since", "24h", "from when on: a `TIME` ago (2h), or a date and time (2026-01-02T15:04:05Z); all: from the beginning")
+	f.StringVar(&o.After, "after", "", "go on after a `CURSOR` that --json told, in place of --since")
+	f.BoolVar(&o.Denied, "denied", false, "only what was refused")
+	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with what comes, until interrupted")
+}
+
+func newLogCommand(a *app) *cobra.Command {
+	o := &logOptions{}
+	c := command("log [--agent KEY] [--path PATH] [--since TIME] [--denied] [--kind KIND] [--follow]",
+		"Show who changed what, and what was refused", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runLog(ctx, a, o) })
+	o.AddFlags(c.Flags())
+	return c
+}
+
+func (o *logOptions) query(now time.Time) (control.LogQuery, error) {
+	q := control.LogQuery{After: o.After, Agent: o.Agent, Path: o.Path, Op: o.Kind, Denied: o.Denied}
+	if o.After != "" || o.Since == "all" {
+		return q, nil
+	}
+	if ago, err := time.ParseDuration(o.Since); err == nil {
+		q.Since = now.Add(-ago)
+		return q, nil
+	}
+	t, err := time.Parse(time.RFC3339, o.Since)
+	if err != nil {
+		return q, usagef("--since %s: give a time such as 2h, or a date and time such as 2026-01-02T15:04:05Z", o.Since)
+	}
+	q.Since = t
+	return q, nil
+}
+
+func runLog(ctx context.Context, a *app, o *logOptions) error {
+	q, err := o.query(time.Now())
+	if err != nil {
+		return err
+	}
+	lines := json.NewEncoder(a.stdout)
+	lines.SetEscapeHTML(false)
+	for {
+		l, err := a.client().Log(ctx, q)
+		if o.Follow && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range l.Entries {
+			if a.json {
+				if err := lines.Encode(&l.Entries[i]); err != nil {
+					return err
+				}
+			} else {
+				fmt.Fprintln(a.stdout, logLine(&l.Entries[i]))
+			}
+		}
+		q.After = l.Next
+		if !l.More {
+			if !o.Follow {
+				return nil
+			}
+			q.Wait = logWait
+		}
+	}
+}
+
+// logLine is one entry in one line, whatever its paths are made of.
+func logLine(e *control.LogEntry) string {
+	agent := e.Agent
+	if agent == "" {
+		agent = "administrator"
+	}
+	what := e.Op
+	if e.Denied {
+		what = "denied " + e.Op
+	}
+	line := fmt.Sprintf("%s  %-16s %-10s %s", stamp(e.Time), agent, what, escape(e.Path, ""))
+	if e.To != "" {
+		line += " -> " + escape(e.To, "")
+	}
+	if e.Count > 1 {
+		line += fmt.Sprintf(" (%d times)", e.Count)
+	}
+	if e.Rule != "" {
+		line += " by " + e.Rule
+	}
+	return line
+}

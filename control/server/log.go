@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/sha256"
+	bits "encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+const (
+	defaultLog = 1000
+	maxLog     = 10_000  // entries of an answer
+	maxLogRead = 100_000 // events that are looked at for one
+	maxLogWait = time.Minute
+)
+
+// cursors turn numbers of the feed into what an asker is told. An agent's tell
+// nothing of how much others do: they are encrypted, and its own.
+type cursors struct {
+	key   []byte
+	agent string // "": the administrator, who is told the numbers
+}
+
+func (c cursors) seal(seq uint64) (string, error) {
+	if c.agent == "" {
+		return strconv.FormatUint(seq, 10), nil
+	}
+	block, err := aes.NewCipher(c.key)
+	if err != nil {
+		return "", err
+	}
+	var b [aes.BlockSize]byte
+	bits.BigEndian.PutUint64(b[:8], seq)
+	copy(b[8:], c.tag())
+	block.Encrypt(b[:], b[:])
+	return hex.EncodeToString(b[:]), nil
+}
+
+// tag binds a cursor to its agent.
+func (c cursors) tag() []byte {
+	h := sha256.Sum256([]byte(c.agent))
+	return h[:8]
+}
+
+func (c cursors) open(s string) (uint64, error) {
+	if c.agent == "" {
+		seq, err := strconv.ParseUint(s, 10, 63)
+		if err != nil {
+			return 0, invalid("after %q is no cursor", s)
+		}
+		return seq, nil
+	}
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != aes.BlockSize {
+		return 0, invalid("after %q is no cursor", s)
+	}
+	block, err := aes.NewCipher(c.key)
+	if err != nil {
+		return 0, err
+	}
+	block.Decrypt(b, b)
+	if string(b[8:]) != string(c.tag()) {
+		return 0, invalid("after %q is no cursor of agent %s", s, c.agent)
+	}
+	return bits.BigEndian.Uint64(b[:8]), nil
+}
+
+// logFilter is what is asked of the feed.
+type logFilter struct {
+	agent, under, op string
+	denied           bool
+	limit            int
+	wait             time.Duration
+}
+
+func parseLogFilter(q url.Values) (f logFilter, err error) {
+	f = logFilter{agent: q.Get("agent"), op: q.Get("kind"), denied: q.Get("denied") == "true", limit: defaultLog}
+	if p := q.Get("path"); p != "" {
+		if !strings.HasPrefix(p, "/") {
+			return f, invalid("path %q is not a tree path: it must start with /", p)
+		}
+		f.under = strings.TrimSuffix(path.Clean(p), "/")
+	}
+	if s := q.Get("limit"); s != "" {
+		if f.limit, err = strconv.Atoi(s); err != nil || f.limit < 1 || f.limit > maxLog {
+			return f, invalid("limit %q is not a number from 1 to %d", s, maxLog)
+		}
+	}
+	if s := q.Get("wait"); s != "" {
+		if f.wait, err = time.ParseDuration(s); err != nil || f.wait < 0 || f.wait > maxLogWait {
+			return f, invalid("wait %q is not a time of a minute at most, such as 30s", s)
+		}
+	}
+	return f, nil
+}
+
+func (f *logFilter) wants(e *view.Event) bool {
+	under := func(p string) bool { return p == f.under || strings.HasPrefix(p, f.under+"/") }
+	return (f.agent == "" || e.Agent == f.agent) && (f.op == "" || e.Op == f.op) && (!f.denied || e.Denied) &&
+		(f.under == "" || under(e.Path) || under(e.To))
+}
+
+func (s *Server) showLog(w http.ResponseWriter, r *http.Request) error {
+	a, q := askerOf(r), r.URL.Query()
+	f, err := parseLogFilter(q)
+	if err != nil {
+		return err
+	}
+	v, err := s.viewOf(a)
+	if err != nil {
+		return err
+	}
+	c := cursors{agent: a.agent}
+	if c.key, err = s.Registry.FeedKey(r.Context()); err != nil {
+		return err
+	}
+	var after uint64
+	switch at := q.Get("after"); {
+	case at != "":
+		after, err = c.open(at)
+	case q.Get("since") != "":
+		var t time.Time
+		if t, err = time.Parse(time.RFC3339, q.Get("since")); err != nil {
+			return invalid("since %q is not a time such as 2026-01-02T15:04:05Z", q.Get("since"))
+		}
+		after, err = v.FeedSince(r.Context(), t)
+	}
+	if err != nil {
+		return err
+	}
+	out, err := s.readLog(r.Context(), v, c, f, after)
+	if err != nil {
+		return err
+	}
+	return reply(w, out)
+}
+
+// readLog reads until there is something to tell, or nothing more to wait for.
+func (s *Server) readLog(ctx context.Context, v *view.View, c cursors, f logFilter, after uint64) (out control.Log, err error) {
+	out.Entries = []control.LogEntry{}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	end := time.After(f.wait)
+	for looked := 0; ; {
+		events, next, err := v.Feed(ctx, after, f.limit-len(out.Entries))
+		if err != nil {
+			return out, err
+		}
+		for i := range events {
+			if !f.wants(&events[i]) {
+				continue
+			}
+			e, err := logEntry(&events[i], c)
+			if err != nil {
+				return out, err
+			}
+			out.Entries = append(out.Entries, e)
+		}
+		looked += f.limit
+		ended := next == after
+		after = next
+		if len(out.Entries) >= f.limit || looked >= maxLogRead && !ended || ended && len(out.Entries) > 0 {
+			out.More = !ended
+			break
+		}
+		if ended && !s.awaitLog(ctx, v, after, end) {
+			break
+		}
+	}
+	out.Next, err = c.seal(after)
+	return out, err
+}
+
+// awaitLog waits for another event; false: it is time to answer.
+func (s *Server) awaitLog(ctx context.Context, v *view.View, after uint64, end <-chan time.Time) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	came := make(chan error, 1)
+	go func() { came <- v.FeedWait(ctx, after) }()
+	select {
+	case err := <-came:
+		return err == nil
+	case <-end:
+	case <-s.done:
+	}
+	return false
+}
+
+func logEntry(e *view.Event, c cursors) (out control.LogEntry, err error) {
+	out = control.LogEntry{Time: e.Time.UTC(), Op: e.Op, Agent: e.Agent, Mount: e.Mount, Denied: e.Denied, Rule: e.Rule, Count: e.Count}
+	out.Path, out.PathBytes = logText(e.Path)
+	out.To, out.ToBytes = logText(e.To)
+	out.Cursor, err = c.seal(e.Seq)
+	return out, err
+}
+
+// logText gives a path as JSON can say it: as text, or as bytes.
+func logText(p string) (string, []byte) {
+	if utf8.ValidString(p) {
+		return p, nil
+	}
+	return "", []byte(p)
+}
