@@ -45,6 +45,33 @@ func (tx *Txn) left() uint64 {
 	return tx.v.limits.Room(tx.v.use.counted(), quota.Use{Bytes: ^uint64(0)}).Bytes
 }
 
+// maxValues bounds the values of one inode's extended attributes in a volume with
+// limits: they count no bytes, so the limit of inodes must bound them.
+const maxValues = 64 << 10
+
+// valuesFit refuses a value of n bytes that takes those of ino over maxValues,
+// unless it is no longer than the one it replaces.
+func (w *writer) valuesFit(ino backend.Ino, name string, n int) error {
+	if l := w.v.limits; l.Bytes == 0 && l.Inodes == 0 {
+		return nil
+	}
+	total, old := n, -1
+	start := appendIno(nil, famXattr, w.v.id, ino)
+	err := w.kv.Scan(start, backend.PrefixEnd(start), func(k, b []byte) error {
+		v, err := decodeXattr(w.v.id, ino, b)
+		if nameOf(k) == name {
+			old = len(v)
+		} else {
+			total += len(v)
+		}
+		return err
+	})
+	if err == nil && total > maxValues && n > old {
+		return backend.Quota
+	}
+	return err
+}
+
 // roomSteps bounds how much makeRoom does for one operation.
 const roomSteps = 64
 

@@ -80,7 +80,10 @@ func TestQuotaExactly(t *testing.T) {
 			return err
 		})
 	}
-	f.try("a nameless one", backend.Quota, func(tx *tree.Txn) error { _, err := tx.CreateOrphan(backend.RootIno, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600}, false); return err })
+	f.try("a nameless one", backend.Quota, func(tx *tree.Txn) error {
+		_, err := tx.CreateOrphan(backend.RootIno, tree.CreateSpec{Type: backend.TypeRegular, Mode: 0o600}, false)
+		return err
+	})
 	f.try("link", backend.Other, func(tx *tree.Txn) error { _, err := tx.Link(f.ino, backend.RootIno, "l"); return err })
 	f.try("rename", backend.Other, func(tx *tree.Txn) error { return tx.Rename(backend.RootIno, "l", backend.RootIno, "m", 0) })
 	// Below what is used: nothing more, but less is always possible.
@@ -256,4 +259,26 @@ func TestFormatRule20(t *testing.T) {
 			must(t, tr.Close())
 		})
 	}
+}
+
+// TestQuotaBoundsAttributes: what counts no bytes is bounded for each inode.
+func TestQuotaBoundsAttributes(t *testing.T) {
+	f := newFile(t)
+	set := func(name string, n int, kind backend.Kind) {
+		t.Helper()
+		f.try(fmt.Sprintf("%s of %d bytes", name, n), kind, func(tx *tree.Txn) error {
+			return tx.SetXattr(f.ino, name, make([]byte, n), false, false)
+		})
+	}
+	for _, name := range []string{"user.a", "user.b", "user.c"} { // no quota, no bound
+		set(name, 40<<10, backend.Other)
+	}
+	f.limit(tree.Limits{Inodes: 100})
+	set("user.d", 1, backend.Quota)
+	set("user.a", 40<<10+1, backend.Quota)
+	for _, name := range []string{"user.a", "user.b", "user.c"} { // less is always possible
+		set(name, 1000, backend.Other)
+	}
+	set("user.d", 60<<10, backend.Other)
+	set("user.e", 2000, backend.Quota)
 }

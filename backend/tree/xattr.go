@@ -80,7 +80,8 @@ func scanXattrs(kv backend.Tx, v backend.VolumeID, ino backend.Ino, fn func(stri
 
 // SetXattr sets an extended attribute. create: Exist if it is there; replace:
 // NoData if it is not. Errors: Range (a name too long), TooBig (value), NoSpace
-// (the list of names would pass 64 KiB).
+// (the list of names would pass 64 KiB), Quota (the values would, in a volume with
+// limits).
 func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, replace bool) error {
 	if err := checkXattr(name); err != nil {
 		return err
@@ -107,6 +108,9 @@ func (tx *Txn) SetXattr(ino backend.Ino, name string, value []byte, create, repl
 			if r.xattrs += xattrRoom(name); r.xattrs > maxXattrList {
 				return backend.NoSpace
 			}
+		}
+		if err := w.valuesFit(ino, name, len(value)); err != nil {
+			return err
 		}
 		w.putXattr(ino, name, value)
 		return w.err
