@@ -118,8 +118,7 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 	}
 	d.server.Restore(ctx)
 	go d.store.watchFull(ctx, d.log)
-	collector := workspace.Collector{Registry: d.registry, Door: d.space, Log: d.log.With("part", "collector")}
-	go collector.Run(ctx, time.Hour)
+	stop := d.collect(ctx)
 	failed := make(chan error, 2)
 	go func() { failed <- d.server.Serve(d.listener) }()
 	if d.guests != nil {
@@ -133,7 +132,26 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 		tellManager(os.Getenv, "STOPPING=1")
 	case err = <-failed:
 	}
+	stop()
 	return errors.Join(err, d.close(context.WithoutCancel(ctx)))
+}
+
+// collectEvery is how often old files are collected.
+const collectEvery = time.Hour
+
+// collect starts collecting old files. stop ends it, and waits until it has.
+func (d *daemon) collect(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	c := workspace.Collector{Registry: d.registry, Door: d.space, Log: d.log.With("part", "collector")}
+	go func() {
+		defer close(done)
+		c.Run(ctx, collectEvery)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // close lets go of what is there. It may be called on a daemon half made.
