@@ -15,7 +15,7 @@ const (
 	maxContext   = 16 << 10 // bytes
 	contextList  = 20       // projects, other writable places
 	contextField = 40
-	contextText  = 200 // bytes of a value or description
+	contextText  = 120 // bytes of a value or description
 	contextDeny  = 5
 )
 
@@ -107,17 +107,27 @@ func list(names []string, more int) string {
 	return s
 }
 
-// used tells what a volume holds, and what of if it has a quota.
+// used tells what a volume holds, and of how much if it has a quota.
 func used(v *view.View, path string) string {
-	d, seen := v.Sees(path)
-	if !seen {
+	if _, seen := v.Sees(path); !seen {
 		return ""
 	}
-	s, err := v.Statfs(nil, d.Node)
+	q, err := v.Quota(path)
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%s used in %d files and directories)", sizeText(s.UsedBytes), s.UsedInodes)
+	bytes, files := sizeText(q.Bytes.Used), fmt.Sprint(q.Inodes.Used)
+	if q.Bytes.Hard > 0 {
+		bytes += " of " + sizeText(q.Bytes.Hard)
+	}
+	if q.Inodes.Hard > 0 {
+		files += " of " + fmt.Sprint(q.Inodes.Hard)
+	}
+	over := ""
+	if q.Bytes.Over || q.Inodes.Over {
+		over = "; over its soft limit"
+	}
+	return fmt.Sprintf(" (%s used, %s files and directories%s)", bytes, files, over)
 }
 
 // sizeText is a number of bytes to two or three digits.

@@ -27,7 +27,7 @@ const (
 const accessGrain = time.Minute
 
 // Path is the tree path at which w's volume is.
-func (w *Workspace) Path() string {
+func (w Workspace) Path() string {
 	switch w.Kind {
 	case KindAgent:
 		return "/agents/" + w.Owner + "/workspace"
