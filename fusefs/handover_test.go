@@ -194,6 +194,44 @@ func TestSharedDescriptors(t *testing.T) {
 	}
 }
 
+// TestOthersConnections: one that another daemon serves is refused, also when it
+// has a request to be read; whoever waits for that one is told.
+func TestOthersConnections(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(2 * time.Minute)
+	f := s.foreign(t, "theirs")
+	buf := make([]byte, 2*maxWrite)
+	n, err := unix.Read(f.fd, buf)
+	if err != nil || n < 40 {
+		t.Fatalf("INIT: %d %v", n, err)
+	}
+	out := make([]byte, 16+64)
+	ne := binary.NativeEndian
+	ne.PutUint32(out, uint32(len(out)))
+	copy(out[8:16], buf[8:16])
+	ne.PutUint32(out[16:], 7)
+	ne.PutUint32(out[20:], 28)
+	ne.PutUint32(out[16+20:], 4096) // max_write
+	if _, err := unix.Write(f.fd, out); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1)
+	go func() {
+		var st unix.Statfs_t
+		told <- unix.Statfs(f.dir, &st)
+	}()
+	p := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(p, 60_000); n != 1 || err != nil {
+		t.Fatalf("no request: %v", err)
+	}
+	if _, err := s.hub.TakeOver(context.Background(), f.copy(), Config{Agent: "web", Dir: "inside:theirs"}); backend.KindOf(err) != backend.Invalid {
+		t.Errorf("another's connection: %v", err)
+	}
+	if err := <-told; !errors.Is(err, unix.ENOTCONN) {
+		t.Errorf("who waited: %v", err)
+	}
+}
+
 // clone gives another open file of the connection.
 func (f *foreign) clone() int {
 	f.t.Helper()
