@@ -153,8 +153,6 @@ func (h *helperMount) option(o string) (err error) {
 		h.mount.AllowOther = true
 	case "acl":
 		h.mount.ACL = true
-	case "acl":
-		h.mount.ACL = true
 	case "":
 	default:
 		if h.sloppy || strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "X-") || name == "comment" ||
