@@ -48,6 +48,13 @@ func (s *Space) Explain(agent string, a policy.Action, path string) (policy.Expl
 // walk goes on in; 0: it ended.
 func (c *call) explain(p *policy.Principal, a policy.Action, ino backend.Ino, rest []string) (next backend.NodeID, left []string, x policy.Explanation, err error) {
 	for len(rest) > 0 {
+		var dir place
+		if err := c.place(ino, &dir); err != nil {
+			return 0, nil, x, err
+		}
+		if !c.sees(&dir) { // what is in it is not reached
+			return 0, nil, c.explainPlace(p, policy.See, &dir), nil
+		}
 		last := len(rest) == 1
 		id, typ, err := c.tx.Lookup(ino, rest[0])
 		if last && (isNotFound(err) && a == policy.Create || err == nil && typ != backend.TypeDir && (a == policy.Create || a == policy.Remove)) {
@@ -67,11 +74,27 @@ func (c *call) explain(p *policy.Principal, a policy.Action, ino backend.Ino, re
 	if err := c.place(ino, &pl); err != nil {
 		return 0, nil, x, err
 	}
-	x = c.v.s.engine.Explain(p, a, pl.res)
-	if a == policy.See && pl.top > 0 && !x.Allow && len(x.Errors) == 0 {
-		x = c.explainTop(p, &pl, x)
+	if !c.sees(&pl) {
+		a = policy.See
 	}
-	return 0, nil, x, nil
+	return 0, nil, c.explainPlace(p, a, &pl), nil
+}
+
+// explainPlace is about the node at pl.
+func (c *call) explainPlace(p *policy.Principal, a policy.Action, pl *place) policy.Explanation {
+	x := c.v.s.engine.Explain(p, a, pl.res)
+	if a != policy.See || x.Allow || len(x.Errors) > 0 {
+		return x
+	}
+	if pl.top > 0 {
+		return c.explainTop(p, pl, x)
+	}
+	for _, l := range pl.leads { // seen as the way to what is granted
+		if y := c.v.s.engine.Explain(p, a, l.Place); y.Allow {
+			return y
+		}
+	}
+	return x
 }
 
 // explainName is about making or removing name in directory ino.
@@ -96,6 +119,11 @@ func (c *call) explainTop(p *policy.Principal, pl *place, x policy.Explanation) 
 	list, err := c.tx.List(pl.ino())
 	if err != nil {
 		return x
+	}
+	for _, l := range p.Tops(topNames[pl.top-1]) {
+		if y := c.v.s.engine.Explain(p, policy.See, l.Place); y.Allow {
+			return y
+		}
 	}
 	for _, e := range list {
 		if y := c.v.s.engine.Explain(p, policy.See, volumeResource(topChild(pl.top-1, e.Name))); y.Allow {
