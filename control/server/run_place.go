@@ -74,8 +74,8 @@ func (p *runPlace) inherit(v *view.View, a workspace.Agent, readOnly bool) error
 	p.work = "/agents/" + a.Parent + "/workspace"
 	at, err := v.Find(p.work, false)
 	if err != nil || !at.Attr.IsDir() {
-		return failf(backend.Denied, "agent %q does not see the workspace of its parent %q: to work there it needs a grant on %s",
-			a.Key, a.Parent, p.work)
+		return failf(backend.Denied, "agent %q does not see the workspace of its parent %q: to work there it needs a grant, "+
+			"as by `warren grant %s %s write --ttl 2h`", a.Key, a.Parent, a.Key, p.work)
 	}
 	if readOnly {
 		p.parts = []control.RunPart{{Path: "/", Write: true}, {Path: p.work}}
