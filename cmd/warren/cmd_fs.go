@@ -21,6 +21,9 @@ type fsOptions struct {
 	Force     bool
 	Follow    bool
 	Mode      string
+	IfMatch   string
+	NoClobber bool
+	Append    bool
 }
 
 // AddFlags adds the flags that all of fs share.
@@ -44,6 +47,10 @@ func newFSCommand(a *app) *cobra.Command {
 	cat := sub("cat --agent KEY PATH…", "Print files", cobra.MinimumNArgs(1), runFSCat)
 	put := sub("put --agent KEY [FILE] PATH", "Write FILE, or what comes in, to PATH; whole or not at all",
 		cobra.RangeArgs(1, 2), runFSPut)
+	cat.Flags().StringVar(&o.IfMatch, "if-match", "", "fail unless the file has this `ETAG`")
+	put.Flags().StringVar(&o.IfMatch, "if-match", "", "fail unless the file has this `ETAG`, which stat and ls show with --json")
+	put.Flags().BoolVar(&o.NoClobber, "no-clobber", false, "fail if there is a file")
+	put.Flags().BoolVar(&o.Append, "append", false, "add to the end, at most 8 MiB, as one step")
 	put.Flags().StringVar(&o.Mode, "mode", "", "permission bits, `octal` (default: kept, 0644 for a new file)")
 	rm := sub("rm --agent KEY PATH…", "Remove files and empty directories", cobra.MinimumNArgs(1), runFSRemove)
 	rm.Flags().BoolVarP(&o.Recursive, "recursive", "r", false, "directories with all in them")
@@ -53,7 +60,7 @@ func newFSCommand(a *app) *cobra.Command {
 	mv.Flags().BoolVarP(&o.Force, "force", "f", false, "replace what is at TO")
 	stat := sub("stat --agent KEY PATH…", "Show what is known of a path", cobra.MinimumNArgs(1), runFSStat)
 	stat.Flags().BoolVarP(&o.Follow, "follow", "L", false, "follow a symlink at the end")
-	c := noun("fs", "Work with files through an agent's view, without a mount", ls, cat, put, rm, mkdir, mv, stat)
+	c := noun("fs", "Work with files through an agent's view, without a mount", ls, cat, put, newFSEditCommand(a, o), newFSSearchCommand(a, o), rm, mkdir, mv, stat)
 	c.Long = `Work with files through an agent's view, without a mount, under the same policy.
 Paths are tree paths; one that does not start with / starts in the agent's workspace.`
 	o.AddFlags(c.PersistentFlags())
@@ -91,7 +98,7 @@ func runFSList(ctx context.Context, a *app, o *fsOptions, args []string) error {
 func runFSCat(ctx context.Context, a *app, o *fsOptions, args []string) error {
 	c := a.client()
 	for _, path := range args {
-		if err := c.Read(ctx, o.Agent, path, a.stdout); err != nil {
+		if err := c.ReadIf(ctx, o.Agent, path, o.IfMatch, a.stdout); err != nil {
 			return err
 		}
 	}
@@ -118,7 +125,8 @@ func runFSPut(ctx context.Context, a *app, o *fsOptions, args []string) error {
 			in = f
 		}
 	}
-	n, err := a.client().Write(ctx, o.Agent, path, io.NopCloser(in), uint32(mode))
+	n, err := a.client().WriteIf(ctx, o.Agent, path, io.NopCloser(in),
+		control.Writing{Mode: uint32(mode), IfMatch: o.IfMatch, NoClobber: o.NoClobber, Append: o.Append})
 	if err != nil {
 		return err
 	}
@@ -199,7 +207,7 @@ func runFSStat(ctx context.Context, a *app, o *fsOptions, args []string) error {
 			facts(w, "path", shown(w, n.Path), "type", n.Type, "mode", n.Mode, "owner", owner(n), "size", fmt.Sprint(n.Size),
 				"links", fmt.Sprint(n.Links), "inode", fmt.Sprint(n.Inode), "target", shown(w, n.Target),
 				"modified", stamp(n.Mtime), "changed", stamp(n.Ctime), "made", stamp(n.Btime),
-				"created by", n.CreatedBy, "modified by", n.ModifiedBy)
+				"created by", n.CreatedBy, "modified by", n.ModifiedBy, "etag", n.Etag)
 		}
 	})
 }

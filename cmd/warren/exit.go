@@ -104,7 +104,12 @@ func (a *app) report(err error) {
 		if errors.Is(err, context.Canceled) {
 			kind = control.KindInterrupted
 		}
-		a.writeJSON(a.stderr, &control.Error{Text: err.Error(), Kind: kind})
+		told := &control.Error{Text: err.Error(), Kind: kind}
+		var e *control.Error
+		if errors.As(err, &e) {
+			told.Details = e.Details
+		}
+		a.writeJSON(a.stderr, told)
 		return
 	}
 	_, _ = fmt.Fprintf(a.stderr, "warren: %s\n", shownText(a.stderr, err.Error()))

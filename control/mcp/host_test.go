@@ -102,7 +102,9 @@ func TestHiddenIsAbsent(t *testing.T) {
 		func(p string) (string, object) { return "write", object{"path": p, "content": "x", "mode": "append"} },
 		func(p string) (string, object) { return "write", object{"path": p, "content": "x", "no_clobber": true} },
 		func(p string) (string, object) { return "write", object{"path": p, "content": "x", "if_match": "x"} },
-		func(p string) (string, object) { return "edit", object{"path": p, "edits": []object{{"old": "a", "new": "b"}}} },
+		func(p string) (string, object) {
+			return "edit", object{"path": p, "edits": []object{{"old": "a", "new": "b"}}}
+		},
 		func(p string) (string, object) { return "move", object{"from": p, "to": "mine"} },
 		func(p string) (string, object) { return "mkdir", object{"path": p + "/x"} },
 		func(p string) (string, object) { return "mkdir", object{"path": p + "/x/y", "parents": true} },

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,6 +17,9 @@ import (
 // maxMessage bounds one message, in bytes: 8 MiB of text may be six times as
 // much in JSON.
 const maxMessage = 64 << 20
+
+// maxLinger bounds how long what was asked may take once no more comes in.
+const maxLinger = time.Minute
 
 // stdio is a transport over two streams, one JSON message a line. Other than the
 // SDK's it lives on when a line is no message: the host is told, as JSON-RPC says,
@@ -29,7 +33,7 @@ var _ sdk.Transport = (*stdio)(nil)
 
 // Connect starts to read.
 func (t *stdio) Connect(context.Context) (sdk.Connection, error) {
-	c := &lines{out: t.out, got: make(chan jsonrpc.Message), closed: make(chan struct{})}
+	c := &lines{out: t.out, got: make(chan jsonrpc.Message), closed: make(chan struct{}), waiting: map[jsonrpc.ID]bool{}}
 	go c.read(bufio.NewReaderSize(t.in, 64<<10))
 	return c, nil
 }
@@ -41,8 +45,10 @@ type lines struct {
 	once   sync.Once
 	failed error // why got was closed; set before that
 
-	mu  sync.Mutex // one message at a time
-	out io.Writer
+	mu      sync.Mutex // one message at a time
+	out     io.Writer
+	waiting map[jsonrpc.ID]bool // calls that were read and not answered
+	quiet   chan struct{}       // closed when in has ended and nothing waits
 }
 
 var _ sdk.Connection = (*lines)(nil)
@@ -137,12 +143,23 @@ func (c *lines) refuse(err error) {
 	}
 }
 
-// Read gives the next message, or io.EOF.
+// Read gives the next message, or, when all that was asked is answered, io.EOF.
 func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m, ok := <-c.got:
+		if r, is := m.(*jsonrpc.Request); is && r.IsCall() {
+			c.mu.Lock()
+			c.waiting[r.ID] = true
+			c.mu.Unlock()
+		}
 		if ok {
 			return m, nil
+		}
+		select {
+		case <-c.answered():
+		case <-time.After(maxLinger):
+		case <-c.closed:
+		case <-ctx.Done():
 		}
 		if c.failed != nil {
 			return nil, c.failed
@@ -155,13 +172,36 @@ func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
+// answered gives a channel that is closed when no call waits for its answer.
+func (c *lines) answered() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quiet = make(chan struct{})
+	if len(c.waiting) == 0 {
+		close(c.quiet)
+	}
+	return c.quiet
+}
+
 // Write sends one message.
 func (c *lines) Write(_ context.Context, m jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	return c.write(b)
+	if err := c.write(b); err != nil {
+		return err
+	}
+	if r, ok := m.(*jsonrpc.Response); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		was := len(c.waiting)
+		delete(c.waiting, r.ID)
+		if c.quiet != nil && was > 0 && len(c.waiting) == 0 {
+			close(c.quiet)
+		}
+	}
+	return nil
 }
 
 func (c *lines) write(b []byte) error {

@@ -103,10 +103,13 @@ func (p *putting) replace(body io.Reader, size int) error {
 		return err
 	}
 	err = v.rename(nil, f.Dir, temp, f.Dir, f.Name, 0, p.meets, func(m *move) error { return p.settled(m.c, a.Node.Ino()) })
-	if err != nil {
-		return errors.Join(err, v.Unlink(nil, f.Dir, temp))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if left := v.Unlink(nil, f.Dir, temp); left != nil {
+		return errors.Join(err, left)
+	}
+	return err
 }
 
 // meets tells whether what m is about to replace meets the condition.
