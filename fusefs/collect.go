@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"math"
 	"syscall"
 	"time"
 
@@ -33,6 +34,7 @@ type inodeNotice struct {
 	seq   uint64
 	echo  bool
 	dir   bool // names in it changed: told after them
+	late  span // of a file whose size changed: told once more
 }
 
 // collect finds what this kernel must be told of changes; nil if nothing.
@@ -177,6 +179,12 @@ func (k *kernel) dataChanged(c *view.Change, get func() *notices) {
 		return
 	}
 	note := inodeNotice{node: c.Node, off: -1, clear: markAttr, seq: n.seq, echo: k.echo(c.Node, &n)}
+	if c.Sized && n.marks&markAttr != 0 {
+		note.late = span{c.Off, c.Off + c.Len}
+		if c.Len == 0 {
+			note.late.end = math.MaxInt64
+		}
+	}
 	switch {
 	case n.marks&markData == 0:
 	case n.opens == 0: // nobody reads it now: drop all, and be quiet from now on
@@ -208,6 +216,7 @@ func (n *notices) inode(add inodeNotice) {
 		have.clear |= add.clear
 		have.echo = have.echo || add.echo
 		have.dir = have.dir || add.dir
+		have.late = have.late.with(add.late)
 		switch {
 		case add.off < 0:
 		case have.off < 0:
@@ -313,6 +322,9 @@ func (k *kernel) invalidate(in *inodeNotice) {
 		if held && errno == syscall.ENOENT {
 			k.markStale(in.node)
 		}
+	}
+	if in.late.end > 0 {
+		k.toldLate(in.node, in.late)
 	}
 	if in.echo {
 		time.AfterFunc(echoDelay, func() { k.dev.invalInode(node, -1, 0) })

@@ -6,6 +6,51 @@ import (
 	"github.com/warrenfs/warren/backend"
 )
 
+// disputes is what a kernel's memory has of files that other mounts change.
+type disputes struct {
+	contended map[backend.NodeID]*contended // open ones
+	late      map[backend.NodeID]span       // those whose end is told of once more
+}
+
+// span is bytes [off, end) of a file; end 0: none.
+type span struct{ off, end uint64 }
+
+// with is what reaches over both.
+func (s span) with(o span) span {
+	switch {
+	case o.end == 0:
+		return s
+	case s.end == 0:
+		return o
+	}
+	return span{min(s.off, o.off), max(s.end, o.end)}
+}
+
+// toldLate has the pages of s dropped once more, a little later. The kernel takes
+// a size from an answer under a lock, but cuts the page cache off there only after
+// it gave the lock back. Where the file grew in between, and its last page was read
+// anew, that cut makes zeros of what is new in the page, for good.
+func (k *kernel) toldLate(node backend.NodeID, s span) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	have := k.late[node]
+	k.late[node] = have.with(s)
+	if have.end == 0 {
+		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
+	}
+}
+
+func (k *kernel) tellLate(node backend.NodeID) {
+	k.mu.Lock()
+	s := k.late[node]
+	delete(k.late, node)
+	cached := k.nodes[node].marks&markData != 0
+	k.mu.Unlock()
+	if cached {
+		k.invalidate(&inodeNotice{node: node, off: int64(s.off), n: int64(s.end - s.off)})
+	}
+}
+
 // contended is kept of a file that this mount has open while another changes
 // it. The kernel lets go of a page that it knows wholly before it sends the
 // WRITE: a notice of the other mount's change can drop it then, and a READ that

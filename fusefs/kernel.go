@@ -40,8 +40,7 @@ type kernel struct {
 	nodes map[backend.NodeID]known
 	dirs  map[backend.NodeID]*absent
 	dead  bool
-	// contended has the open files that other mounts change too.
-	contended map[backend.NodeID]*contended
+	disputes
 }
 
 var _ view.Observer = (*kernel)(nil)
@@ -94,7 +93,7 @@ func newKernel(count *counters) *kernel {
 		nodes: make(map[backend.NodeID]known),
 		dirs:  make(map[backend.NodeID]*absent),
 
-		contended: make(map[backend.NodeID]*contended),
+		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]span)},
 	}
 }
 

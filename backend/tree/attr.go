@@ -44,7 +44,7 @@ func (tx *Txn) Setattr(ino backend.Ino, s backend.SetAttr) (backend.Attr, error)
 	tx.setRecord(n, &r)
 	tx.followUp(n)
 	if resized {
-		tx.changed(Change{Kind: DataChanged, Node: tx.node(ino), Off: min(old, r.size)})
+		tx.changed(Change{Kind: DataChanged, Node: tx.node(ino), Off: min(old, r.size), Sized: true})
 	} else {
 		tx.changed(Change{Kind: AttrChanged, Node: tx.node(ino)})
 	}

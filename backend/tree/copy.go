@@ -120,9 +120,10 @@ func (tx *Txn) copyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n ui
 	if err != nil {
 		return 0, err
 	}
+	sized := r.size != d.rec.size
 	tx.setRecord(d, &r)
 	tx.followUp(d)
-	tx.changed(Change{Kind: DataChanged, Node: tx.node(dst), Off: dstOff, Len: done})
+	tx.changed(Change{Kind: DataChanged, Node: tx.node(dst), Off: dstOff, Len: done, Sized: sized})
 	return done, nil
 }
 

@@ -236,8 +236,9 @@ func (tx *Txn) Fallocate(ino backend.Ino, off, length uint64, mode uint32) error
 	if err != nil {
 		return err
 	}
+	sized := r.size != n.rec.size
 	tx.setRecord(n, &r)
 	tx.followUp(n)
-	tx.changed(Change{Kind: DataChanged, Node: tx.node(ino), Off: off, Len: length})
+	tx.changed(Change{Kind: DataChanged, Node: tx.node(ino), Off: off, Len: length, Sized: sized})
 	return nil
 }

@@ -87,6 +87,7 @@ type Change struct {
 	Dir   bool           // of an entry: Child is a directory
 	Off   uint64         // of data; Len 0: from Off to the end
 	Len   uint64
+	Sized bool // of data: the size changed too
 }
 
 // Dirent is one name of a listing.

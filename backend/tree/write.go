@@ -46,6 +46,7 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 	}
 	now := tx.t.clock()
 	var r record
+	sized := end > n.rec.size
 	err := tx.commit(func(w *writer) error {
 		r = n.rec
 		tx.touchDir(&r, now)
@@ -67,7 +68,7 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 	}
 	tx.setRecord(n, &r)
 	tx.noteWrite(n, off, end)
-	tx.changed(Change{Kind: DataChanged, Node: node, Off: off, Len: uint64(len(p))})
+	tx.changed(Change{Kind: DataChanged, Node: node, Off: off, Len: uint64(len(p)), Sized: sized})
 	return WriteResult{N: len(p), Off: off, Attr: r.attr(node)}, nil
 }
 
