@@ -141,11 +141,10 @@ func (a *app) agentSocket() string {
 		return s
 	}
 	own := filepath.Join(a.runtimeDir(), "agent.sock")
-	if _, err := os.Stat(own); err == nil {
-		return own
-	}
-	if _, err := os.Stat("/run/warren/agent.sock"); err == nil {
-		return "/run/warren/agent.sock"
+	for _, s := range []string{own, boundSocket(own), "/run/warren/agent.sock", "/run/warren/agent/agent.sock"} {
+		if _, err := os.Stat(s); err == nil {
+			return s
+		}
 	}
 	return own
 }

@@ -168,7 +168,7 @@ func (d *daemon) close(ctx context.Context) error {
 		stop()
 		_ = os.Remove(d.socket)
 		if d.guests != nil {
-			_ = os.Remove(agentSocketOf(d.socket))
+			removeAgents(agentSocketOf(d.socket))
 		}
 	}
 	if d.hub != nil && d.leave {
