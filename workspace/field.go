@@ -259,7 +259,10 @@ func (l *Layer) change(v *view.View, of, name string, read func(*fieldDef) (json
 		err = fail(backend.TooBig, "the values of all fields together have at most %d bytes", maxValues)
 	}
 	if err == nil {
-		_, err = steward.PutHere(path, bytes.NewReader(append(data, '\n')), 0)
+		err = again(func() error {
+			_, err := steward.PutHere(path, bytes.NewReader(append(data, '\n')), 0)
+			return err
+		})
 	}
 	if err != nil {
 		return FieldChange{}, err

@@ -66,20 +66,31 @@ func (l *Layer) Items(v *view.View) ([]ItemInfo, error) {
 		if strings.HasPrefix(e.Name, hiddenPrefix) {
 			continue
 		}
-		attr, err := v.Lookup(nil, dir.Node, e.Name)
+		var it ItemInfo
+		err := again(func() error { return listItem(v, dir.Node, e.Name, &it) })
 		if isKind(err, backend.NotFound) {
 			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		it := ItemInfo{Key: e.Name, Size: attr.Size}
-		it.By, _, it.Changed = provenance(v, attr.Node)
-		describe(v, &attr, &it)
 		out = append(out, it)
 	}
 	slices.SortStableFunc(out, func(a, b ItemInfo) int { return b.Changed.Compare(a.Changed) })
 	return out, nil
+}
+
+// listItem tells about one name of a listing. NotFound: it is gone, or was
+// replaced meanwhile.
+func listItem(v *view.View, dir backend.NodeID, name string, it *ItemInfo) error {
+	attr, err := v.Lookup(nil, dir, name)
+	if err != nil {
+		return err
+	}
+	*it = ItemInfo{Key: name, Size: attr.Size}
+	describe(v, &attr, it)
+	it.By, _, it.Changed, err = provenance(v, attr.Node)
+	return err
 }
 
 // describe fills in what a listing shows of the content at a.
@@ -155,15 +166,22 @@ func (l *Layer) ReadItem(v *view.View, key string) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	b, attr, err := v.ReadFile(path, MaxItem)
+	it := Item{Key: key}
+	err = again(func() error {
+		b, attr, err := v.ReadFile(path, MaxItem)
+		if err != nil {
+			return err
+		}
+		it.Value = string(b)
+		it.By, it.Made, it.Changed, err = provenance(v, attr.Node)
+		return err
+	})
 	if err != nil {
 		return Item{}, itemError(err, key, id)
 	}
-	if !utf8.Valid(b) {
+	if !utf8.ValidString(it.Value) {
 		return Item{}, fail(backend.Invalid, "item %q is not UTF-8 text; read it as a file", key)
 	}
-	it := Item{Key: key, Value: string(b)}
-	it.By, it.Made, it.Changed = provenance(v, attr.Node)
 	return it, nil
 }
 
@@ -180,9 +198,13 @@ func (l *Layer) WriteItem(v *view.View, key, value string) (id string, err error
 	if !utf8.ValidString(value) {
 		return id, fail(backend.Invalid, "item %q: a value is UTF-8 text; write anything else as a file", key)
 	}
-	if _, err = v.Put(path, strings.NewReader(value), 0); isKind(err, backend.NotFound) {
-		err = fail(backend.Denied, "workspace %s is not in this agent's view", id)
+	if _, seen := v.Sees(strings.TrimSuffix(path, "/"+key)); !seen {
+		return id, fail(backend.Denied, "workspace %s is not in this agent's view", id)
 	}
+	err = again(func() error {
+		_, err := v.Put(path, strings.NewReader(value), 0)
+		return err
+	})
 	return id, itemError(err, key, id)
 }
 

@@ -99,16 +99,27 @@ func looksText(b []byte, whole bool) bool {
 }
 
 // provenance tells who made the node and when, and when it was last changed,
-// as far as the view may know.
-func provenance(v *view.View, node backend.NodeID) (by string, made, changed time.Time) {
+// as far as the view may know. NotFound: it is gone.
+func provenance(v *view.View, node backend.NodeID) (by string, made, changed time.Time, err error) {
 	get := func(what string) string {
-		b, err := v.GetXattr(nil, node, "user.warren."+what)
-		if err != nil {
-			return ""
+		b, e := v.GetXattr(nil, node, "user.warren."+what)
+		if e != nil {
+			err = e
 		}
 		return string(b)
 	}
 	made, _ = time.Parse(time.RFC3339Nano, get("created_at"))
 	changed, _ = time.Parse(time.RFC3339Nano, get("modified_at"))
-	return get("created_by"), made, changed
+	return get("created_by"), made, changed, err
+}
+
+// again does something anew that found a file which was then replaced.
+func again(do func() error) error {
+	var err error
+	for range 16 {
+		if err = do(); !isKind(err, backend.NotFound) {
+			break
+		}
+	}
+	return err
 }

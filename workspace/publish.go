@@ -139,7 +139,7 @@ func (l *Layer) PublishData(v *view.View, target, key string, data []byte) (made
 	if err := checkFileName("key", key); err != nil {
 		return false, err
 	}
-	return l.deliver(v, target, key, bytes.NewReader(data))
+	return l.deliver(v, target, key, func() io.Reader { return bytes.NewReader(data) })
 }
 
 // Withdraw takes back what the view's agent has just published under a key that
@@ -156,7 +156,7 @@ func (l *Layer) Withdraw(v *view.View, target, key string) error {
 	if err != nil || f.Attr.Type != backend.TypeRegular {
 		return nil
 	}
-	by, _, _ := provenance(s, f.Attr.Node)
+	by, _, _, _ := provenance(s, f.Attr.Node)
 	last, err := s.GetXattr(nil, f.Attr.Node, "user.warren.modified_by")
 	if err != nil || by != v.Agent() || string(last) != by {
 		return nil
@@ -169,7 +169,7 @@ func (l *Layer) Withdraw(v *view.View, target, key string) error {
 
 // deliver writes an item into a shared agent's workspace. It follows no symlink
 // that the shared agent may have put there.
-func (l *Layer) deliver(v *view.View, target, key string, body io.Reader) (made bool, err error) {
+func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader) (made bool, err error) {
 	s, err := l.space.Steward(v.Agent())
 	if err != nil {
 		return false, err
@@ -177,7 +177,10 @@ func (l *Layer) deliver(v *view.View, target, key string, body io.Reader) (made 
 	at := "/agents/" + target + "/workspace/" + key
 	_, err = s.Find(at, false)
 	made = isKind(err, backend.NotFound)
-	_, err = s.PutHere(at, body, 0)
+	err = again(func() error {
+		_, err := s.PutHere(at, body(), 0)
+		return err
+	})
 	switch {
 	case err == nil:
 		l.log.Info("published", "agent", v.Agent(), "to", target)
@@ -191,11 +194,12 @@ func (l *Layer) deliver(v *view.View, target, key string, body io.Reader) (made 
 	return made, err
 }
 
-// reader reads the regular file at path: a small one as it is at one moment.
-func reader(v *view.View, path string) (io.Reader, error) {
+// reader reads the regular file at path, each time from its start: a small one as
+// it is at one moment.
+func reader(v *view.View, path string) (func() io.Reader, error) {
 	b, a, err := v.ReadFile(path, MaxItem)
 	if err == nil {
-		return bytes.NewReader(b), nil
+		return func() io.Reader { return bytes.NewReader(b) }, nil
 	}
 	if !isKind(err, backend.TooBig) {
 		return nil, err
@@ -203,7 +207,7 @@ func reader(v *view.View, path string) (io.Reader, error) {
 	if _, err := v.Open(nil, a.Node, view.OpenFlags{Read: true}); err != nil {
 		return nil, err
 	}
-	return &nodeReader{v: v, node: a.Node}, nil
+	return func() io.Reader { return &nodeReader{v: v, node: a.Node} }, nil
 }
 
 // nodeReader reads a file from its start.

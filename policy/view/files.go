@@ -12,25 +12,36 @@ import (
 
 // ReadFile gives the content of the regular file at a tree path, as it was at
 // one moment. TooBig if it has more than limit bytes (limit < 0: any number).
-func (v *View) ReadFile(path string, limit int64) ([]byte, backend.Attr, error) {
+func (v *View) ReadFile(path string, limit int64) (data []byte, a backend.Attr, err error) {
+	for range maxRetries {
+		gone := false
+		if data, a, gone, err = v.readFile(path, limit); !gone {
+			break // else it was replaced between the two steps
+		}
+	}
+	return data, a, err
+}
+
+// readFile does it once; gone tells that the file went while it was read.
+func (v *View) readFile(path string, limit int64) (data []byte, attr backend.Attr, gone bool, err error) {
 	a, err := v.Resolve(path)
 	if err != nil {
-		return nil, a, err
+		return nil, a, false, err
 	}
 	switch {
 	case a.IsDir():
-		return nil, a, pathError("read", path, backend.IsDir)
+		return nil, a, false, pathError("read", path, backend.IsDir)
 	case a.Type != backend.TypeRegular:
-		return nil, a, pathError("read", path, backend.Invalid)
+		return nil, a, false, pathError("read", path, backend.Invalid)
 	case limit >= 0 && a.Size > uint64(limit):
-		return nil, a, pathError("read", path, backend.TooBig)
+		return nil, a, false, pathError("read", path, backend.TooBig)
 	}
-	data := make([]byte, a.Size)
+	data = make([]byte, a.Size)
 	n, err := v.Read(nil, a.Node, data, 0)
 	if err != nil {
-		return nil, a, pathError("read", path, err)
+		return nil, a, isNotFound(err), pathError("read", path, err)
 	}
-	return data[:n], a, nil
+	return data[:n], a, false, nil
 }
 
 // WriteFile replaces the content of the file at a tree path, or makes the
