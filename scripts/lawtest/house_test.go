@@ -23,6 +23,7 @@ const (
 // would only hide. "dir.Func" or "dir.Type.Method", and why.
 var longFuncs = map[string]string{
 	"control/server.Server.routes": "the table of the API's verbs",
+	"fusefs.registers":             "the table of what TestSchedules sets and gets",
 }
 
 // wideTypes may be wider than maxFields or maxMethods: "dir.Type", and why.
