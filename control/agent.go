@@ -14,6 +14,7 @@ type Agent struct {
 	Parent   string    `json:"parent,omitempty"`
 	Access   string    `json:"access"`              // rw, ro, none
 	OnlyUser string    `json:"only_user,omitempty"` // an orchestrator limited to this user's agents
+	Mode     string    `json:"mode"`                // own, inherit, inherit-ro, home-only, mapped PATH:ro|rw …
 	Name     string    `json:"name,omitempty"`
 	Email    string    `json:"email"`
 	RunUID   uint32    `json:"run_uid"` // the uid `warren run` gives it where the caller is root
@@ -42,6 +43,7 @@ type AgentChange struct {
 	Parent   *string `json:"parent,omitempty"`
 	Access   *string `json:"access,omitempty"`
 	OnlyUser *string `json:"only_user,omitempty"`
+	Mode     *string `json:"mode,omitempty"`
 	Name     *string `json:"name,omitempty"`
 	Email    *string `json:"email,omitempty"`
 }

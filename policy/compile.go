@@ -25,6 +25,7 @@ func compileSettings(f *Facts, n *names) string {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.Agents)) {
 		writeAccess(&b, f.Agents[key])
+		writeHomeOnly(&b, f.Agents[key])
 	}
 	for _, slug := range slices.Sorted(maps.Keys(f.Projects)) {
 		for _, key := range slices.Sorted(maps.Keys(f.Projects[slug])) {
@@ -53,6 +54,24 @@ unless { resource has agent && resource.agent == principal && ["scratch", "cache
 forbid (principal == Agent::"%[1]s", action, resource);
 `, a.Key)
 	}
+}
+
+func writeHomeOnly(b *strings.Builder, a Agent) {
+	if !a.HomeOnly {
+		return
+	}
+	fmt.Fprintf(b, `
+@id("mode/%[1]s/nothing-else")
+@reason("the agent has its home and its scratch, and nothing else")
+forbid (principal == Agent::"%[1]s", action, resource)
+unless { resource.zone == "root" }
+unless { resource has agent && resource.agent == principal && resource.zone != "workspace" };
+
+@id("mode/%[1]s/read-only")
+@reason("the agent's home is read-only to it")
+forbid (principal == Agent::"%[1]s", action in Action::"mutate", resource)
+unless { resource has agent && resource.agent == principal && resource.zone == "scratch" };
+`, a.Key)
 }
 
 func writeMember(b *strings.Builder, slug, key, right string) {

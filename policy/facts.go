@@ -59,6 +59,7 @@ type Agent struct {
 	Parent   string // "" or the agent above it
 	Access   AccessMode
 	OnlyUser string // an orchestrator limited to this user's agents
+	HomeOnly bool   // it has its home, to read, its scratch, and nothing else
 	// Since is when the agent was added: what is older and bears its key is of
 	// a removed agent that had the key before. Zero: no other had it.
 	Since time.Time

@@ -17,13 +17,13 @@ import (
 type Grant struct {
 	ID      string
 	Agent   string
-	Path    string // clean tree path, in a volume; what stands there may change
-	Right   string // "read" or "write"
-	Expires time.Time
+	Path    string    // clean tree path, in a volume; what stands there may change
+	Right   string    // "read" or "write"
+	Expires time.Time // zero: it has no end, and is of the agent's mode
 }
 
 // maxGrantID bounds the id of a grant, in bytes.
-const maxGrantID = 64
+const maxGrantID = 80
 
 func (g Grant) validate(f *Facts) error {
 	bad := func(format string, args ...any) error {
@@ -31,7 +31,7 @@ func (g Grant) validate(f *Facts) error {
 	}
 	agent, known := f.Agents[g.Agent]
 	switch {
-	case !ValidKey(g.ID) || len(g.ID) > maxGrantID:
+	case !validGrantID(g.ID):
 		return bad("not a valid id")
 	case !known:
 		return bad("unknown agent %q", g.Agent)
@@ -47,6 +47,11 @@ func (g Grant) validate(f *Facts) error {
 		return bad("%s stands above the trees that can be granted", g.Path)
 	}
 	return nil
+}
+
+// validGrantID: the letters of a key, but more of them.
+func validGrantID(id string) bool {
+	return len(id) <= maxGrantID && ValidKey(id[:min(len(id), 63)]) && (len(id) < 63 || ValidKey("x"+id[63:]))
 }
 
 // CheckTreePath refuses what is no clean absolute tree path in UTF-8.
@@ -336,6 +341,9 @@ func (s *grantSets) forget(f *Facts) {
 // writeGrant writes the Cedar of one grant.
 func writeGrant(b *strings.Builder, g Grant) {
 	reason := quote(fmt.Sprintf("granted on %s until %s", g.Path, g.Expires.UTC().Format(time.RFC3339)))
+	if g.Expires.IsZero() {
+		reason = quote("the agent's mode gives it " + g.Path)
+	}
 	fmt.Fprintf(b, `
 @id("grant/%[1]s")
 @reason(%[3]s)

@@ -15,6 +15,12 @@ func (f *Facts) allowed(agent string, mount AccessMode, a Action, r Resource) bo
 	if !known || mount == NoAccess || me.Access == NoAccess || !f.exists(r) {
 		return false
 	}
+	if me.HomeOnly && r.Zone != ZoneRoot {
+		own := isAgentZone(r.Zone) && r.Owner == agent
+		if !own || r.Zone == ZoneWorkspace || a.Mutates() && r.Zone != ZoneScratch {
+			return false
+		}
+	}
 	if a.Mutates() {
 		ownTemp := r.Owner == agent && (r.Zone == ZoneScratch || r.Zone == ZoneHomeCaches)
 		if mount == ReadOnly || r.Zone == ZoneRoot || me.Access == ReadOnly && !ownTemp {
@@ -193,6 +199,7 @@ func randomFacts(rnd *rand.Rand) Facts {
 		if rnd.IntN(3) == 0 {
 			a.Access = AccessMode(rnd.IntN(int(numAccess)))
 		}
+		a.HomeOnly = a.Role == Soul && rnd.IntN(8) == 0
 		if len(keys) > 0 && rnd.IntN(2) == 0 {
 			if p := keys[rnd.IntN(len(keys))]; a.Role != Orchestrator || f.Agents[p].Role == Orchestrator {
 				a.Parent = p

@@ -33,7 +33,7 @@ type AgentSpec struct {
 
 // AgentChange changes an agent; what is nil stays.
 type AgentChange struct {
-	User, Parent, Access, OnlyUser, Name, Email *string
+	User, Parent, Access, OnlyUser, Mode, Name, Email *string
 }
 
 // Agents lists all agents by key.
@@ -142,6 +142,9 @@ func (r *Registry) checkAgent(a *Agent) error {
 	if err := r.checkParent(a); err != nil {
 		return err
 	}
+	if err := r.checkMode(a); err != nil {
+		return err
+	}
 	return errors.Join(checkText("name", a.Name, 200), checkEmail(a.Email))
 }
 
@@ -184,6 +187,7 @@ func (r *Registry) SetAgent(ctx context.Context, key string, c AgentChange) (Age
 	set(&a.Parent, c.Parent)
 	set(&a.Access, c.Access)
 	set(&a.OnlyUser, c.OnlyUser)
+	set(&a.Mode, c.Mode)
 	set(&a.Name, c.Name)
 	set(&a.Email, c.Email)
 	r.mu.RLock()
@@ -246,10 +250,18 @@ func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 	under := grantsUnder("/agents/" + key)
 	grants, ended := r.withoutGrants(func(g *Grant) bool { return g.Agent == key || g.By == key || under(g) })
 	maps.Copy(records, ended)
+	others, fewerMapped := r.withoutMapped("/agents/" + key)
+	delete(others, key)
+	for k, rec := range fewerMapped {
+		if _, other := records[k]; !other {
+			records[k] = rec
+		}
+	}
 	if err := r.put(ctx, records); err != nil {
 		return err
 	}
 	r.mu.Lock()
+	maps.Copy(r.agents, others)
 	r.policies.grants = grants
 	r.agents[key], r.projects, r.mounts, r.settings = &a, projects, mounts, settings
 	r.tokens = withTokens(r.tokens, records)

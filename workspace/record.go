@@ -18,6 +18,7 @@ type Agent struct {
 	Parent   string      `json:"parent,omitempty"`
 	Access   string      `json:"access"` // rw, ro, none
 	OnlyUser string      `json:"only_user,omitempty"`
+	Mode     string      `json:"mode,omitempty"` // how it works under its parent; see ModeOwn
 	Name     string      `json:"name,omitempty"`
 	Email    string      `json:"email"`
 	RunUID   uint32      `json:"run_uid"` // its own uid on the host, for commands run as it by root

@@ -161,12 +161,15 @@ func (r *Registry) facts() policy.Facts {
 		}
 		access, _ := policy.ParseAccess(a.Access) // checked when it was set
 		f.Agents[key] = policy.Agent{Key: key, Role: a.Role, User: a.User, Parent: a.Parent,
-			Access: access, OnlyUser: a.OnlyUser, Since: a.Created}
+			Access: access, OnlyUser: a.OnlyUser, Since: a.Created, HomeOnly: a.Mode == ModeHomeOnly}
 	}
 	for slug, p := range r.projects {
 		f.Projects[slug] = maps.Clone(p.Members)
 	}
 	f.Grants = r.grantFacts()
+	for _, key := range slices.Sorted(maps.Keys(f.Agents)) {
+		f.Grants = append(f.Grants, r.modeGrants(r.agents[key])...)
+	}
 	for _, x := range sorted(r.policies.files, nil) {
 		f.Extra = append(f.Extra, policy.File{Name: x.Name, Text: x.Text, Tried: true})
 	}

@@ -90,10 +90,13 @@ func (r *Registry) RemoveUser(ctx context.Context, id string) error {
 	}
 	grants, ended := r.withoutGrants(grantsUnder("/users/" + id))
 	maps.Copy(records, ended)
+	others, fewerMapped := r.withoutMapped("/users/" + id)
+	maps.Copy(records, fewerMapped)
 	if err := r.put(ctx, records); err != nil {
 		return err
 	}
 	r.mu.Lock()
+	maps.Copy(r.agents, others)
 	r.policies.grants = grants
 	r.users[id], r.settings = &u, settings
 	r.mu.Unlock()

@@ -18,6 +18,7 @@ type agentOptions struct {
 	OnlyUser string
 	Name     string
 	Email    string
+	Mode     string
 	Yes      bool
 }
 
@@ -44,6 +45,7 @@ func newAgentCommand(a *app) *cobra.Command {
 		func(ctx context.Context, args []string) error { return runAgentShow(ctx, a, args[0]) })
 	set := command("set KEY [--access MODE] [--user ID] [--parent KEY] …",
 		"Change an agent; it holds in its mounts at once", cobra.ExactArgs(1), nil)
+	set.Flags().StringVar(&o.Mode, "mode", "", "how a soul works under its parent: `own|inherit|inherit-ro|home-only|mapped PATH:ro|rw …` (one word of the shell)")
 	o.AddFlags(set.Flags())
 	set.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := interruptible(c.Context())
@@ -98,7 +100,7 @@ func runAgentShow(ctx context.Context, a *app, key string) error {
 
 func showAgent(w io.Writer, g control.Agent) {
 	facts(w, "agent", g.Key, "role", g.Role, "user", g.User, "only user", g.OnlyUser, "parent", g.Parent,
-		"access", g.Access, "name", g.Name, "email", g.Email, "home", g.Home, "workspace", g.Work,
+		"access", g.Access, "mode", g.Mode, "name", g.Name, "email", g.Email, "home", g.Home, "workspace", g.Work,
 		"scratch", g.Scratch, "run uid", strconv.FormatUint(uint64(g.RunUID), 10), "created", stamp(g.Created))
 }
 
@@ -112,6 +114,7 @@ func runAgentSet(ctx context.Context, a *app, o *agentOptions, key string, given
 	}
 	pick("parent", &c.Parent, &o.Parent)
 	pick("access", &c.Access, &o.Access)
+	pick("mode", &c.Mode, &o.Mode)
 	pick("name", &c.Name, &o.Name)
 	pick("email", &c.Email, &o.Email)
 	if given("user") {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -16,7 +17,7 @@ func apiAgent(a workspace.Agent) control.Agent {
 	return control.Agent{
 		Key: a.Key, Role: string(a.Role), User: a.User, Parent: a.Parent, Access: a.Access, OnlyUser: a.OnlyUser,
 		Name: a.Name, Email: a.Email, RunUID: a.RunUID, Created: a.Created,
-		Home: home, Work: home + "/workspace", Scratch: home + "/scratch",
+		Mode: cmp.Or(a.Mode, workspace.ModeOwn), Home: home, Work: home + "/workspace", Scratch: home + "/scratch",
 	}
 }
 
@@ -27,6 +28,9 @@ func (s *Server) agentFor(to asker, a workspace.Agent) control.Agent {
 		return out
 	}
 	out.RunUID = 0
+	if out.Mode != workspace.ModeOwn && to.role != policy.Orchestrator && to.agent != a.Key {
+		out.Mode = "" // it may name what the asker does not know of
+	}
 	if out.Parent != "" && s.mayKnow(to, out.Parent) != nil {
 		out.Parent = ""
 	}
