@@ -37,6 +37,9 @@ func TestQuotaRace(t *testing.T) {
 	s.quota(workDir, bytes, inodes)
 	mounts := []string{s.mount("web", Config{Agent: "web"}), s.mount("gaia", Config{Agent: "gaia"})}
 	var wg sync.WaitGroup
+	for w := range 8 { // each has one file at least to fill
+		must(t, os.WriteFile(fmt.Sprintf("%s/%d-0", mounts[w%2], w), nil, 0o644))
+	}
 	for w := range 8 {
 		wg.Add(1)
 		go func() {
@@ -45,8 +48,8 @@ func TestQuotaRace(t *testing.T) {
 			for i := 0; refused < 10; i++ {
 				name := fmt.Sprintf("%s/%d-%d", mounts[w%2], w, i%12)
 				f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-				if errors.Is(err, syscall.EDQUOT) && i > 0 {
-					continue // of inodes; it has some
+				if errors.Is(err, syscall.EDQUOT) {
+					continue // of inodes
 				}
 				if err == nil {
 					_, err = f.Write(make([]byte, 3001+i*997%40_000))

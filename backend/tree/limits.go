@@ -82,7 +82,10 @@ func (tx *Txn) makeRoom() bool {
 	before, steps := tx.v.use.counted(), 0
 	todo := tx.t.todo.of(tx.v.id)
 	for ino, nameless := range tx.v.orphans {
-		if !nameless {
+		if len(todo) >= roomSteps {
+			break
+		}
+		if !nameless && !tx.t.held(tx.node(ino)) {
 			todo = append(todo, ino)
 		}
 	}
