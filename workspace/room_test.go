@@ -203,12 +203,10 @@ func TestWorkspaceFile(t *testing.T) {
 	}
 }
 
-// TestSessions: two appenders at once, a file that is corrupt, sessions that
-// are not one's own.
+// TestSessions: two appenders at once.
 func TestSessions(t *testing.T) {
 	h := newHouse(t)
 	ctx := t.Context()
-	const path = "/agents/web/session.md"
 	var wg sync.WaitGroup
 	for n := range 2 {
 		wg.Add(1)
@@ -240,6 +238,16 @@ func TestSessions(t *testing.T) {
 		}
 		next[n]++
 	}
+}
+
+// TestSessionsAreKept: what is refused, a file that is corrupt, sessions that are
+// not one's own.
+func TestSessionsAreKept(t *testing.T) {
+	h := newHouse(t)
+	ctx := t.Context()
+	const path = "/agents/web/session.md"
+	s, err := h.layer.NewSession(ctx, h.as("web"), "", "claude", "")
+	h.ok(err)
 	for _, m := range []workspace.Message{{Role: "tool", Text: "x"}, {Role: "", Text: "x"}, {Role: "user", Text: "\xff"}, {Role: "user", Text: "a\x00"}} {
 		_, err := h.layer.AppendSession(ctx, h.as("web"), "", m)
 		h.is(err, backend.Invalid, fmt.Sprintf("%+v", m))

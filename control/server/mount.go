@@ -99,6 +99,9 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errors.Join(err, s.Mounts.Unmount(context.WithoutCancel(r.Context()), m.Dir, true))
 	}
+	if err := s.Registry.AccessedPath(r.Context(), m.Root); err != nil && !errors.Is(err, backend.NotFound) {
+		s.Log.Warn("an access was not noted", "root", m.Root, "err", err)
+	}
 	s.Log.Info("mounted", "agent", m.Agent, "dir", m.Dir, "root", m.Root, "access", m.Access, "uid", m.UID)
 	return reply(w, apiMount(rec, ""))
 }

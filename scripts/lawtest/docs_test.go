@@ -17,7 +17,7 @@ import (
 // answers are the types of package control that commands print with --json.
 var answers = []string{"Status", "Figures", "Latency", "Cache", "DenialCounts", "LogFigures", "CommitFigures", "SegmentFigures",
 	"User", "Agent", "Project", "Mount", "Policy", "NameException", "Explanation",
-	"PolicyRule", "Node", "Edited", "Match", "Searched", "Problem", "Check", "Error", "Transfer", "Skipped", "Backup", "Restored"}
+	"PolicyRule", "ItemInfo", "Item", "Field", "FieldChange", "Session", "Message", "Workspace", "Binding", "Setting", "Config", "Context", "Node", "Edited", "Match", "Searched", "Problem", "Check", "Error", "Transfer", "Skipped", "Backup", "Restored"}
 
 // TestScriptingDocNamesEveryField: docs/scripting.md has every field that a
 // script may meet.
