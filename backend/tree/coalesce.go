@@ -55,15 +55,15 @@ func (tx *Txn) noteWrite(n *inode, off, end uint64) {
 		return
 	}
 	if s, ok := n.run.wrote(off, end); ok {
-		tx.t.todo.addRun(tx.node(n.ino), s)
+		tx.t.todo.addRun(nodeRun{tx.node(n.ino), remains{span: s}})
 	}
 }
 
-// addRun queues a run of node n.
-func (r *reclaimer) addRun(n backend.NodeID, s span) {
+// addRun queues a run, or what is left of a content.
+func (r *reclaimer) addRun(n nodeRun) {
 	r.mu.Lock()
 	if len(r.runs) < maxRuns {
-		r.runs = append(r.runs, nodeRun{n, s})
+		r.runs = append(r.runs, n)
 	}
 	r.mu.Unlock()
 	select {
@@ -72,10 +72,10 @@ func (r *reclaimer) addRun(n backend.NodeID, s span) {
 	}
 }
 
-// nodeRun is a run of one file.
+// nodeRun is a run of one file, or if it has a content's number what is left of that.
 type nodeRun struct {
 	node backend.NodeID
-	span
+	remains
 }
 
 func (r *reclaimer) takeRun() (nodeRun, bool) {
@@ -90,16 +90,21 @@ func (r *reclaimer) takeRun() (nodeRun, bool) {
 	return n, true
 }
 
-// coalesceNext makes one extent of the next run, and rests as long as that took.
-// It is false when there is none.
+// coalesceNext makes one extent of the next run, or thins the next content, and
+// rests as long as that took. It is false when there is none.
 func (r *reclaimer) coalesceNext(ctx context.Context) bool {
 	n, ok := r.takeRun()
 	if !ok {
 		return false
 	}
 	began := time.Now()
-	err := r.t.With(n.node.Volume(), func(tx *Txn) error { return tx.coalesce(n.node.Ino(), n.span) })
-	if err != nil && !errors.Is(err, backend.Stale) && !errors.Is(err, errLeave) && !errors.Is(err, backend.Unavailable) {
+	err := r.t.With(n.node.Volume(), func(tx *Txn) error {
+		if n.id != 0 {
+			return tx.thin(n.node.Ino(), n.remains)
+		}
+		return tx.coalesce(n.node.Ino(), n.span)
+	})
+	if err != nil && !errors.Is(err, backend.Stale) && !errors.Is(err, errLeave) && !errors.Is(err, backend.Unavailable) && !errors.Is(err, backend.NoSpace) {
 		r.t.log.Warn("what was written in small steps stays so", slog.String("node", n.node.String()), slog.Any("err", err))
 	}
 	_ = rest(ctx, time.Since(began)) // the caller looks at ctx

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
@@ -15,10 +16,11 @@ import (
 // it has to do is in the store (famTodo, removed volumes), so that a restart
 // goes on where it was.
 type reclaimer struct {
-	t    *Tree
-	quit context.CancelFunc
-	done chan struct{}
-	wake chan struct{}
+	t     *Tree
+	quit  context.CancelFunc
+	done  chan struct{}
+	wake  chan struct{}
+	looks atomic.Uint64 // at what writes left of contents: the sum of their chances
 
 	mu   sync.Mutex
 	jobs map[backend.NodeID]*sweepPos // guarded by mu; inode 0: a whole volume

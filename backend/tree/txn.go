@@ -94,6 +94,8 @@ type writer struct {
 	use usage
 	buf []byte
 	err error
+
+	left [2]remains // of contents that this Update overwrote in part, first and last; id 0: none
 }
 
 // commit runs fn as one Update and, when it took effect, keeps its counters.

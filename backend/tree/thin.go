@@ -1,0 +1,118 @@
+package tree
+
+import (
+	"errors"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+const (
+	// thinMin is how long a content is, in bytes, of which the rest is worth
+	// writing anew when a third of it was overwritten.
+	thinMin = 8 << 10
+	// thinLooks is how often a content is looked at, about, while all of it is
+	// overwritten piece by piece: a look at a long one costs more than a write.
+	thinLooks = 4
+	// oneLook is what the chances of looks add up to for each look.
+	oneLook = 1 << 10
+)
+
+// remains is a content of which a write left a part: where in its file it is, or was.
+type remains struct {
+	span
+	id   uint64
+	lost uint64 // bytes that the write took
+}
+
+// leaves notes that a write left a part of e's content, but lost bytes of it. A
+// content is given back whole, when nothing of it is named any more: one of which
+// little is left takes the disk as one that is whole.
+func (w *writer) leaves(e *extent, lost uint64) {
+	if e.inline != nil || e.ref.Length < thinMin || uint64(e.off) > e.start {
+		return
+	}
+	from := e.start - uint64(e.off)
+	left := remains{span{from, from + uint64(e.ref.Length)}, e.ref.ID, lost}
+	if w.left[0].id == 0 {
+		w.left[0] = left
+	} else {
+		w.left[1] = left
+	}
+}
+
+// noteLeft leaves to the reclaimer what a write to n left of contents, now and then.
+func (tx *Txn) noteLeft(n *inode, left [2]remains) {
+	for _, l := range left {
+		if l.id == 0 {
+			continue
+		}
+		chance := min(oneLook*thinLooks*l.lost/(l.to-l.from), oneLook)
+		if sum := tx.t.todo.looks.Add(chance); sum/oneLook != (sum-chance)/oneLook {
+			tx.t.todo.addRun(nodeRun{tx.node(n.ino), l})
+		}
+	}
+}
+
+// thin writes what is left of a content anew, piece by piece, if that is no more
+// than two thirds, and nothing but this stretch of the file names it. It writes
+// at most twice what was overwritten before, once.
+func (tx *Txn) thin(ino backend.Ino, left remains) error {
+	n, err := tx.load(ino)
+	if err != nil || n.rec.typ != backend.TypeRegular || n.rec.nlink == 0 {
+		return err
+	}
+	var r record
+	err = tx.commit(func(w *writer) error {
+		r = n.rec
+		pieces, err := w.pieces(ino, &r, left)
+		if err != nil {
+			return err
+		}
+		for i := range pieces {
+			p := &pieces[i]
+			data := make([]byte, p.length())
+			if err := copyExtent(w.v.t.content, w.kv, p, p.start, data); err != nil {
+				return err
+			}
+			if err := w.replace(ino, &r, p, p.start, p.end); err != nil {
+				return err
+			}
+			if err := w.put(ino, &r, p.start, data); err != nil {
+				return err
+			}
+		}
+		w.putInode(ino, &r)
+		return w.err
+	})
+	if err != nil {
+		return err
+	}
+	tx.setRecord(n, &r)
+	return nil
+}
+
+// pieces gives the extents that name what is left. Error: errLeave.
+func (w *writer) pieces(ino backend.Ino, r *record, left remains) ([]extent, error) {
+	var out []extent
+	used := uint64(0)
+	err := extentsIn(w.kv, w.v.id, ino, r.extents.high, left.from, left.to, func(e *extent) error {
+		if e.inline != nil || e.ref.ID != left.id {
+			return nil
+		}
+		if used += e.length(); 3*used > 2*(left.to-left.from) || r.extents.void(e) {
+			return errLeave
+		}
+		out = append(out, *e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, errLeave
+	}
+	if n, err := sharers(w.kv, left.id); err != nil || n != len(out) {
+		return nil, errors.Join(err, errLeave)
+	}
+	return out, nil
+}
