@@ -46,7 +46,11 @@ var table = []tableCase{
 	{"web", rw, See, "root:projects", false, ""},
 	{"lim", rw, See, "root:workspaces", false, ""},
 	{"gaia", rw, See, "root:workspaces", true, "orchestrator"},
-	{"gaia", rw, Create, "root:projects", false, "registry-only"},
+	{"gaia", rw, Create, "root:projects", true, "orchestrator"},
+	{"gaia", rw, Create, "root:agents", false, "registry-only"},
+	{"gaia", rw, Remove, "root:projects", false, "registry-only"},
+	{"lim", rw, Create, "root:projects", false, ""},
+	{"web", rw, Create, "root:projects", false, "registry-only"},
 	{"gaia", rw, Remove, "root:", false, "registry-only"},
 	{"web", rw, Create, "root:", false, "registry-only"},
 

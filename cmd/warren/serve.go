@@ -50,6 +50,10 @@ func openSpace(ctx context.Context, s *store, log *slog.Logger, notify func(*vie
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the registry: %w", err)
 	}
+	space.SetProjects(func(ctx context.Context, slug string) error {
+		_, err := registry.CreateProject(ctx, slug, nil)
+		return err
+	})
 	return space, registry, nil
 }
 

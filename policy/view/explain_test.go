@@ -96,13 +96,13 @@ func TestExplainAgreesWithTheView(t *testing.T) {
 		for _, a := range agents {
 			views[a] = w.open(a)
 		}
-		for range 240 {
+		for range 260 {
 			agent, a := agents[rnd.IntN(len(agents))], policy.Action(rnd.IntN(5))
 			path := files[rnd.IntN(len(files))]
 			switch {
 			case a == policy.Create:
 				path = dirs[rnd.IntN(len(dirs))] + "/" + []string{"new", ".env", ".ENV", "new.txt"}[rnd.IntN(4)]
-				if _, err := w.gaia.Resolve(path); err == nil {
+				if _, err := w.gaia.Resolve(path); err == nil || strings.Count(path, "/") == 2 { // in /projects only mkdir makes something
 					continue
 				}
 			case a == policy.Remove && strings.HasSuffix(path, ".env"): // could not be put back

@@ -102,13 +102,22 @@ func (v *View) make(op string, r *Request, parent backend.NodeID, name string, s
 	if err := checkName(name); err != nil {
 		return backend.Attr{}, err
 	}
+	project := false
 	err := c.in(parent, func(c *call) error {
 		var dir place
 		if err := c.dir(parent.Ino(), &dir); err != nil {
 			return err
 		}
+		if project = spec.Type == backend.TypeDir && dir.top > 0; project {
+			return c.need(policy.Create, &dir, name)
+		}
 		return c.create(&dir, name, spec)
 	})
+	if err == nil && project {
+		if err = v.s.makeProject(name); err == nil {
+			err = c.lookup(parent, name)
+		}
+	}
 	if err != nil {
 		return backend.Attr{}, err
 	}
@@ -154,8 +163,14 @@ func createOp(t backend.FileType) string {
 
 // needName decides whether a node of type t may be called name in dir.
 func (c *call) needName(dir *place, name string, t backend.FileType) error {
-	if err := c.need(policy.Create, dir, name); err != nil || t != backend.TypeRegular {
+	if err := c.need(policy.Create, dir, name); err != nil {
 		return err
+	}
+	if c.label.Kind == tree.KindRoot { // only mkdir makes anything there
+		return c.refuse(policy.Create, dir, name, policy.Decision{})
+	}
+	if t != backend.TypeRegular {
+		return nil
 	}
 	denied, err := c.linkDenied(dir.ino(), name)
 	if err != nil || !denied {
@@ -225,6 +240,9 @@ func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.
 		}
 		if err := c.need(policy.Create, &dir, ""); err != nil {
 			return err
+		}
+		if c.label.Kind == tree.KindRoot {
+			return c.refuse(policy.Create, &dir, "", policy.Decision{})
 		}
 		spec := tree.CreateSpec{Type: backend.TypeRegular, Mode: mode}
 		if err := c.inherit(&dir, &spec); err != nil {

@@ -23,6 +23,8 @@ type Space struct {
 	root   backend.VolumeID
 	feed   *feed.Feed // nil: none
 
+	projects func(ctx context.Context, slug string) error // makes a project; nil: nobody does
+
 	notifier Notifier      // set before the first Open
 	denials  denials       // what agents were refused
 	attached atomic.Uint64 // bumped when a volume is attached or detached
@@ -53,6 +55,22 @@ func New(t *tree.Tree, e *policy.Engine, log *slog.Logger) *Space {
 func (s *Space) SetNotifier(n Notifier) {
 	s.notifier = n
 	s.tree.SetInUse(n.InUse)
+}
+
+// SetProjects names who makes a project when an orchestrator makes a directory in
+// /projects. It must make the volume before it returns. Errors: Exist, Invalid (no
+// slug). To be called before the first Open; without it such a mkdir is Denied.
+func (s *Space) SetProjects(fn func(ctx context.Context, slug string) error) { s.projects = fn }
+
+// makeProject makes what stands in /projects. No lock is held.
+func (s *Space) makeProject(slug string) error {
+	if s.projects == nil {
+		return backend.Denied
+	}
+	if err := s.projects(context.Background(), slug); err != nil {
+		return backend.KindOf(err)
+	}
+	return nil
 }
 
 // Engine is what decides here.
