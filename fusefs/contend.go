@@ -9,7 +9,7 @@ import (
 // disputes is what a kernel's memory has of files that other mounts change.
 type disputes struct {
 	contended map[backend.NodeID]*contended // open ones
-	late      map[backend.NodeID]span       // those whose end is told of once more
+	late      map[backend.NodeID]late       // those whose end is told of once more
 }
 
 // span is bytes [off, end) of a file; end 0: none.
@@ -30,19 +30,40 @@ func (s span) with(o span) span {
 // a size from an answer under a lock, but cuts the page cache off there only after
 // it gave the lock back. Where the file grew in between, and its last page was read
 // anew, that cut makes zeros of what is new in the page, for good.
+//
+// The notice makes the kernel disregard an answer with attributes that is on its
+// way, so it waits until none was given for a while.
 func (k *kernel) toldLate(node backend.NodeID, s span) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	have := k.late[node]
-	k.late[node] = have.with(s)
-	if have.end == 0 {
+	have, known := k.late[node]
+	have.span = have.with(s)
+	k.late[node] = have
+	if !known {
 		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
 	}
 }
 
+// late is a notice that is to come.
+type late struct {
+	span
+	answered uint32 // when the file's attributes were last answered, ms since start
+	waits    int    // how often it has been put off
+}
+
+// maxPutOff is how often a late notice is put off at most, by echoDelay.
+const maxPutOff = 20
+
 func (k *kernel) tellLate(node backend.NodeID) {
 	k.mu.Lock()
 	s := k.late[node]
+	if s.answered > 0 && k.now()-s.answered < uint32(echoDelay/4/time.Millisecond) && s.waits < maxPutOff {
+		s.waits++
+		k.late[node] = s
+		k.mu.Unlock()
+		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
+		return
+	}
 	delete(k.late, node)
 	cached := k.nodes[node].marks&markData != 0
 	k.mu.Unlock()

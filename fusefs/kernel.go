@@ -93,7 +93,7 @@ func newKernel(count *counters) *kernel {
 		nodes: make(map[backend.NodeID]known),
 		dirs:  make(map[backend.NodeID]*absent),
 
-		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]span)},
+		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late)},
 	}
 }
 
@@ -169,6 +169,10 @@ func (k *kernel) Attr(a *backend.Attr) {
 		n.marks |= markAttr
 		n.marks.setID(a)
 		k.nodes[a.Node] = n
+	}
+	if s, ok := k.late[a.Node]; ok {
+		s.answered = k.now()
+		k.late[a.Node] = s
 	}
 	k.mu.Unlock()
 }

@@ -130,6 +130,9 @@ func readMap(x *exerciser, d int) error {
 		return err
 	}
 	defer f.Close()
+	if err := x.asked(f); err != nil {
+		return err
+	}
 	how := unix.MAP_PRIVATE + x.r.IntN(2)*(unix.MAP_SHARED-unix.MAP_PRIVATE)
 	p, err := unix.Mmap(int(f.Fd()), 0, x.m.size(), unix.PROT_READ, how)
 	if err != nil {

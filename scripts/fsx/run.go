@@ -146,10 +146,21 @@ func (x *exerciser) file(d int) (*os.File, error) {
 // is made to ask, as programs do (docs/coherence.md, "What is left").
 func (x *exerciser) fresh(d int) (*os.File, error) {
 	f, err := x.file(d)
-	if err == nil && len(x.files) > 1 {
-		_, err = f.Stat()
+	if err == nil {
+		err = x.asked(f)
 	}
 	return f, err
+}
+
+// asked makes the kernel ask for the size, twice: it disregards the answer if a
+// notice comes meanwhile.
+func (x *exerciser) asked(f *os.File) error {
+	if len(x.files) == 1 {
+		return nil
+	}
+	_, err := f.Stat()
+	_, again := f.Stat()
+	return errors.Join(err, again)
 }
 
 func (x *exerciser) shut(d int) {
