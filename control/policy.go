@@ -57,6 +57,22 @@ func (c *Client) DisallowName(ctx context.Context, e NameException) error {
 	return c.call(ctx, http.MethodDelete, "/v1/policy/exceptions", query("name", e.Name, "under", e.Under), nil, nil)
 }
 
+// DenyName puts a glob on the name deny-list; one that is there already is no
+// error. It holds in every mount when it returns.
+func (c *Client) DenyName(ctx context.Context, glob string) error {
+	return c.call(ctx, http.MethodPut, "/v1/policy/names", nil, DeniedName{glob}, nil)
+}
+
+// UndenyName takes an entry off the name deny-list.
+func (c *Client) UndenyName(ctx context.Context, glob string) error {
+	return c.call(ctx, http.MethodDelete, "/v1/policy/names", query("name", glob), nil, nil)
+}
+
+// DeniedName is an entry of the name deny-list.
+type DeniedName struct {
+	Name string `json:"name"` // a glob, of regular files' names, in any case
+}
+
 // Explain tells which rules decide about action (see, read, write, create,
 // remove) on path for the agent.
 func (c *Client) Explain(ctx context.Context, agent, action, path string) (Explanation, error) {

@@ -80,7 +80,7 @@ type Mount struct {
 // Settings hold for the whole store.
 type Settings struct {
 	// DenyNames replaces the default name deny-list unless it is nil.
-	DenyNames  []string        `json:"deny_names,omitempty"`
+	DenyNames  []string        `json:"deny_names"` // null: the default; []: none
 	Exceptions []NameException `json:"exceptions,omitempty"`
 	// Retention says how long the kinds of file that are collected by age are
 	// kept (ParseAge); what is not in it has its default.

@@ -121,3 +121,34 @@ func (r *Registry) knownName(name string) error {
 	}
 	return fail(backend.Invalid, "%q is not on the deny-list, so it needs no exception", name)
 }
+
+// DenyName puts a glob on the name deny-list, or takes an entry off it. It holds in
+// every mount when it returns. NotFound: it is not on the list.
+func (r *Registry) DenyName(ctx context.Context, glob string, remove bool) error {
+	if x, err := cleanException(NameException{Name: glob, Under: "/"}); err != nil {
+		return err
+	} else if strings.Trim(x.Name, "*?") == "" {
+		return fail(backend.Invalid, "%q would deny every name", glob)
+	}
+	return r.setSettings(ctx, func(s *Settings) error {
+		if s.DenyNames == nil {
+			s.DenyNames = policy.DefaultDenyNames()
+		}
+		at := slices.IndexFunc(s.DenyNames, func(g string) bool { return strings.EqualFold(g, glob) })
+		switch {
+		case remove && at < 0:
+			return fail(backend.NotFound, "%q is not on the deny-list; `warren policy show` shows it", glob)
+		case remove:
+			s.DenyNames = slices.Delete(s.DenyNames, at, at+1)
+		case at < 0:
+			s.DenyNames = append(s.DenyNames, glob)
+		}
+		if len(s.DenyNames) > maxDenyNames {
+			return fail(backend.Quota, "the deny-list has %d entries", maxDenyNames)
+		}
+		return nil
+	})
+}
+
+// maxDenyNames bounds the deny-list.
+const maxDenyNames = 500

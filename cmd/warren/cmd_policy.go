@@ -37,7 +37,10 @@ func newPolicyCommand(a *app) *cobra.Command {
 		func(ctx context.Context, args []string) error { return runPolicyAllowName(ctx, a, o, args[0]) })
 	allow.Flags().StringVar(&o.Under, "under", "", "tree `PATH` of the directory it holds under")
 	allow.Flags().BoolVar(&o.Remove, "remove", false, "take the exception away again")
-	return noun("policy", "Show, explain and load policies; allow names of the deny-list", append(newPolicyFileCommands(a), show, explain, allow)...)
+	deny := command("deny-name GLOB [--remove]", "Put a name on the deny-list, or take it off", cobra.ExactArgs(1),
+		func(ctx context.Context, args []string) error { return runPolicyDenyName(ctx, a, o, args[0]) })
+	deny.Flags().BoolVar(&o.Remove, "remove", false, "take it off the list")
+	return noun("policy", "Show, explain and load policies; allow names of the deny-list", append(newPolicyFileCommands(a), show, explain, allow, deny)...)
 }
 
 func runPolicyShow(ctx context.Context, a *app, o *policyOptions) error {

@@ -89,3 +89,14 @@ func runPolicyRemove(ctx context.Context, a *app, name string) error {
 		Removed string `json:"removed"`
 	}{name}, "policy file %s is out of force", name)
 }
+
+func runPolicyDenyName(ctx context.Context, a *app, o *policyOptions, glob string) error {
+	change, done := a.client().DenyName, "%s is on the deny-list"
+	if o.Remove {
+		change, done = a.client().UndenyName, "%s is off the deny-list"
+	}
+	if err := change(ctx, glob); err != nil {
+		return err
+	}
+	return a.done(control.DeniedName{Name: glob}, done, glob)
+}

@@ -49,6 +49,24 @@ func (s *Server) disallowName(w http.ResponseWriter, r *http.Request) error {
 	return ok(w)
 }
 
+func (s *Server) denyName(w http.ResponseWriter, r *http.Request) error {
+	var x control.DeniedName
+	if err := input(r, &x); err != nil {
+		return err
+	}
+	if err := s.Registry.DenyName(r.Context(), x.Name, false); err != nil {
+		return err
+	}
+	return ok(w)
+}
+
+func (s *Server) undenyName(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Registry.DenyName(r.Context(), r.URL.Query().Get("name"), true); err != nil {
+		return err
+	}
+	return ok(w)
+}
+
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	agent, action, p := q.Get("agent"), q.Get("action"), q.Get("path")

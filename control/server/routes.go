@@ -139,6 +139,8 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/policy/files", s.listPolicies, admin},
 		{"PUT", "/v1/policy/files", s.loadPolicy, admin},
 		{"DELETE", "/v1/policy/files", s.removePolicy, admin},
+		{"PUT", "/v1/policy/names", s.denyName, admin},
+		{"DELETE", "/v1/policy/names", s.undenyName, admin},
 		{"POST", "/v1/policy/check", s.checkPolicy, admin},
 		{"PUT", "/v1/policy/exceptions", s.allowName, admin},
 		{"DELETE", "/v1/policy/exceptions", s.disallowName, admin},
