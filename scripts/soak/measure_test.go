@@ -96,7 +96,7 @@ func grew(t *testing.T, all []sample, long bool) {
 	}
 	first, last := all[:len(all)/3], all[len(all)-len(all)/3:]
 	slackMemory, slackThreads := int64(64<<20), int64(40) // and as many descriptors as segments come and go
-	if long { // the caches are full before the first third is over
+	if long {                                             // the caches are full before the first third is over
 		slackMemory, slackThreads = 24<<20, 12
 	}
 	for _, c := range []struct {
