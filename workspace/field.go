@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -266,6 +267,10 @@ func (l *Layer) change(v *view.View, of, name string, read func(*fieldDef) (json
 	}
 	if err != nil {
 		return FieldChange{}, err
+	}
+	// The change stands, whether or not those who follow the feed can be told.
+	if err := l.space.Happened(context.Background(), "field", v.Agent(), "/agents/"+key+"/.fields/"+name); err != nil {
+		l.log.Warn("a change of a field is not in the feed", "agent", key, "field", name, "err", err)
 	}
 	l.log.Info("field changed", "agent", v.Agent(), "of", key, "field", name)
 	return c, nil

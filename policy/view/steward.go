@@ -1,9 +1,11 @@
 package view
 
 import (
+	"context"
 	"errors"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/policy"
 )
 
@@ -14,6 +16,15 @@ import (
 // those rules, what it may be used for.
 func (s *Space) Steward(agent string) (*View, error) {
 	return s.Open(Options{Administrator: true, UID: backend.OwnerID, GID: backend.OwnerID, onBehalf: agent})
+}
+
+// Happened puts an event of a kind of its own into the feed: agent's doing, about
+// path, which need not exist. Whoever sees what is at path is told.
+func (s *Space) Happened(ctx context.Context, op, agent, path string) error {
+	if s.feed == nil {
+		return nil
+	}
+	return s.feed.Add(ctx, &feed.Event{Op: op, Agent: agent, Path: cutPath(path)})
 }
 
 // author is whom changes and refusals are recorded as.
