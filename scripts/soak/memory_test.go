@@ -15,13 +15,12 @@ import (
 	"github.com/warrenfs/warren/scripts/stack"
 )
 
-var inodes = flag.Int("inodes", 0, "how many files TestMemory makes; 0: a few")
+var inodes = flag.Int("inodes", 0, "how many files TestMemory makes, with 16 mounts; 0: a few, with 4")
 
 // What the daemon may take, anonymous memory in bytes.
 const (
 	idleMemory = 60 << 20
 	fullMemory = 300 << 20
-	mounts     = 16
 	perDir     = 1000
 )
 
@@ -30,9 +29,9 @@ const (
 // share of them known to each of the others, it keeps to its bound, while it works
 // as well as afterwards.
 func TestMemory(t *testing.T) {
-	total := *inodes
+	total, mounts := *inodes, 16
 	if total == 0 {
-		total = 10_000
+		total, mounts = 10_000, 4
 		if stack.Short() {
 			total = 3_000
 		}
