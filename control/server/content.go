@@ -56,21 +56,31 @@ func (s *Server) fsRead(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// readable finds a regular file that may be read.
-func readable(v *view.View, p string) (view.Found, error) {
-	f, err := v.Find(p, true)
-	if err != nil {
-		return f, err
+// readable finds a regular file that may be read, and looks again where it is
+// replaced meanwhile.
+func readable(v *view.View, p string) (f view.Found, err error) {
+	for range maxChanges {
+		if f, err = v.Find(p, true); err != nil {
+			return f, err
+		}
+		if err = opened(v, p, &f); !errors.Is(err, backend.NotFound) {
+			return f, err
+		}
 	}
+	return f, &backend.Error{Op: "read", Path: p, Kind: backend.Conflict, Err: errChanged}
+}
+
+// opened opens what was found for reading. NotFound: it is gone since.
+func opened(v *view.View, p string, f *view.Found) error {
 	if f.Attr.Type != backend.TypeRegular {
 		kind := backend.Invalid
 		if f.Attr.IsDir() {
 			kind = backend.IsDir
 		}
-		return f, &backend.Error{Op: "read", Path: p, Kind: kind}
+		return &backend.Error{Op: "read", Path: p, Kind: kind}
 	}
-	_, err = v.Open(nil, f.Attr.Node, view.OpenFlags{Read: true})
-	return f, err
+	_, err := v.Open(nil, f.Attr.Node, view.OpenFlags{Read: true})
+	return err
 }
 
 // matches fails if a condition on the etag does not hold.

@@ -98,7 +98,7 @@ func (v *View) ReadAt(node backend.NodeID, p []byte, off uint64) (n int, a backe
 // leaves. Errors: Put's; Exist and Conflict as cond says.
 func (v *View) AppendFile(path string, data []byte, mode uint32, cond Cond) (f Found, etag string, err error) {
 	for range maxRetries {
-		if f, err = v.writable(path, &walk{v: v, create: true}); err != nil {
+		if f, err = v.findWritable(path, walk{v: v, create: true}); err != nil {
 			return f, "", err
 		}
 		if f.Attr.Node == 0 {

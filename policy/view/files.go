@@ -86,7 +86,22 @@ func (v *View) writable(path string, w *walk) (Found, error) {
 		return Found{}, pathError("write", path, backend.Invalid)
 	}
 	_, err = v.Open(nil, f.Attr.Node, OpenFlags{Write: true})
+	if isNotFound(err) { // replaced since it was found
+		return f, backend.Stale
+	}
 	return f, pathError("write", path, err)
+}
+
+// findWritable is writable that looks again, as w says, where a file is replaced
+// while it looks. Conflict: that happens too often.
+func (v *View) findWritable(path string, w walk) (f Found, err error) {
+	for range maxRetries {
+		again := w
+		if f, err = v.writable(path, &again); err != backend.Stale {
+			return f, err
+		}
+	}
+	return f, pathError("write", path, backend.Conflict)
 }
 
 // copyXattrs gives one file the extended attributes of another in the same

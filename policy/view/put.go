@@ -30,7 +30,7 @@ type putting struct {
 }
 
 func (v *View) put(path string, body io.Reader, mode uint32, w *walk, keep bool, cond Cond) (f Found, etag string, err error) {
-	if f, err = v.writable(path, w); err != nil {
+	if f, err = v.findWritable(path, *w); err != nil {
 		return Found{}, "", err
 	}
 	exists := f.Attr.Node != 0
