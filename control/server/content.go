@@ -26,6 +26,20 @@ func (s *Server) fsRead(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("offset") || q.Has("length") || q.Has("line") || q.Has("lines") {
 		return s.readPiece(w, q, v, p)
 	}
+	for range maxChanges {
+		if err = s.stream(w, v, p, q.Get("if_match")); !errors.Is(err, backend.NotFound) {
+			return err
+		}
+		if _, found := v.Find(p, true); found != nil {
+			return found
+		}
+	}
+	return &backend.Error{Op: "read", Path: p, Kind: backend.Conflict, Err: errChanged}
+}
+
+// stream answers with all of a file. NotFound: there is none, or it was replaced
+// before its first byte was read.
+func (s *Server) stream(w http.ResponseWriter, v *view.View, p, match string) error {
 	f, err := readable(v, p)
 	if err != nil {
 		return err
@@ -34,7 +48,7 @@ func (s *Server) fsRead(w http.ResponseWriter, r *http.Request) error {
 	for off := uint64(0); ; {
 		n, a, etag, err := v.ReadAt(f.Attr.Node, buf, off)
 		if err == nil && off == 0 {
-			err = matches(p, q.Get("if_match"), etag)
+			err = matches(p, match, etag)
 		}
 		if err != nil && off == 0 {
 			return err
