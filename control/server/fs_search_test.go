@@ -139,7 +139,7 @@ func TestSearchHides(t *testing.T) {
 // match one by one.
 func TestSearchFindsEveryLine(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	atoms := []string{"a", "b", "ab", "k", "S", ".", `\w`, `\s`, "[ab]", "(a|bk)", "^", "$", `\b`, "é", "a?", "b*", "(ab)+", "x{2}", "a{1,2}", `\A`, `\z`, `\B`, `\.`, ",-"}
+	atoms := []string{"a", "b", "ab", "k", "S", ".", `\w`, `\s`, "[ab]", "(a|bk)", "^", "$", `\b`, "é", "a?", "b*", "(ab)+", "x{2}", "a{1,2}", `\A`, `\z`, `\B`, `\.`, ",-", "(?i:aB)", "(?i)x", "bSa", "(ab|k|x)", "|S", "|ab|", "(?i:k|bb|é)"}
 	pieces := []string{"a", "b", "ab", "k", "S", "s", "K", " ", "é", "xx", ".", ",-", "\n", "\n", "\r\n", "\u212a"}
 	for i := range 3000 {
 		var text, pattern strings.Builder
