@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,11 +73,44 @@ func runMan(_ context.Context, a *app, o *manOptions, root *cobra.Command, args 
 		if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 			return localError(err)
 		}
-		return doc.GenManTree(root, head(), filepath.Clean(o.Dir))
+		return writePages(root, o.Dir, head)
 	}
 	c, rest, err := root.Find(args)
 	if err != nil || len(rest) > 0 {
 		return usagef("no command %q; see `warren --help`", args)
 	}
-	return doc.GenMan(c, head(), a.stdout)
+	page, err := manPage(c, head())
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(page)
+	return err
+}
+
+// writePages writes the page of c and of all below it.
+func writePages(c *cobra.Command, dir string, head func() *doc.GenManHeader) error {
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		if err := writePages(sub, dir, head); err != nil {
+			return err
+		}
+	}
+	page, err := manPage(c, head())
+	if err != nil {
+		return err
+	}
+	name := strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
+	return localError(os.WriteFile(filepath.Join(dir, name), page, 0o644))
+}
+
+// manPage makes one page. It is plain ASCII where man(1) would say of a
+// character that the locale C has none.
+func manPage(c *cobra.Command, head *doc.GenManHeader) ([]byte, error) {
+	var b bytes.Buffer
+	if err := doc.GenMan(c, head, &b); err != nil {
+		return nil, err
+	}
+	return bytes.ReplaceAll(b.Bytes(), []byte("…"), []byte("...")), nil
 }

@@ -49,6 +49,9 @@ func TestManualPages(t *testing.T) {
 		if !strings.Contains(page, c.Short) {
 			t.Errorf("%s does not say %q", name, c.Short)
 		}
+		if strings.ContainsRune(page, '…') {
+			t.Errorf("%s has a character that not every locale has", name)
+		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden && f.Name != "help" && !strings.Contains(page, "--"+f.Name) {
 				t.Errorf("%s does not have --%s", name, f.Name)
