@@ -31,8 +31,9 @@ func (s span) with(o span) span {
 // it gave the lock back. Where the file grew in between, and its last page was read
 // anew, that cut makes zeros of what is new in the page, for good.
 //
-// The notice makes the kernel disregard an answer with attributes that is on its
-// way, so it waits until none was given for a while.
+// The notice makes the kernel disregard a size that is on its way to it, of which
+// READs tell too. So it waits until the file was left alone for a while: who goes on
+// reading it gets the notices of further changes.
 func (k *kernel) toldLate(node backend.NodeID, s span) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,22 +45,24 @@ func (k *kernel) toldLate(node backend.NodeID, s span) {
 	}
 }
 
+// asked puts off a late notice of node. mu held.
+func (k *kernel) asked(node backend.NodeID) {
+	if s, ok := k.late[node]; ok {
+		s.answered = k.now()
+		k.late[node] = s
+	}
+}
+
 // late is a notice that is to come.
 type late struct {
 	span
-	answered uint32 // when the file's attributes were last answered, ms since start
-	waits    int    // how often it has been put off
+	answered uint32 // when attributes or bytes of the file were last asked for, ms since start
 }
-
-// maxPutOff is how often a late notice is put off at most, by echoDelay.
-const maxPutOff = 20
 
 func (k *kernel) tellLate(node backend.NodeID) {
 	k.mu.Lock()
 	s := k.late[node]
-	if s.answered > 0 && k.now()-s.answered < uint32(echoDelay/4/time.Millisecond) && s.waits < maxPutOff {
-		s.waits++
-		k.late[node] = s
+	if s.answered > 0 && k.now()-s.answered < uint32(echoDelay/4/time.Millisecond) {
 		k.mu.Unlock()
 		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
 		return
@@ -100,6 +103,7 @@ func (k *kernel) reading(node backend.NodeID, off uint64, n int) {
 		kn.marks |= markData
 		k.nodes[node] = kn
 	}
+	k.asked(node)
 	c := k.contended[node]
 	if c == nil || !c.told {
 		return

@@ -170,10 +170,7 @@ func (k *kernel) Attr(a *backend.Attr) {
 		n.marks.setID(a)
 		k.nodes[a.Node] = n
 	}
-	if s, ok := k.late[a.Node]; ok {
-		s.answered = k.now()
-		k.late[a.Node] = s
-	}
+	k.asked(a.Node)
 	k.mu.Unlock()
 }
 

@@ -121,6 +121,7 @@ func registers() []*register {
 				// A zero at the end is the kernel's, for a moment (docs/coherence.md, "What is left").
 				b, err := os.ReadFile(d + "/log")
 				for end := time.Now().Add(time.Minute); strings.Contains(string(b), "\x00") && time.Now().Before(end); {
+					time.Sleep(3 * echoDelay)
 					b, err = os.ReadFile(d + "/log")
 				}
 				return int64(strings.Count(string(b), "x")), err
