@@ -139,16 +139,17 @@ func (f *Feed) run(ctx context.Context) {
 	defer flush.Stop()
 	defer trim.Stop()
 	failing := false
+	whole := context.WithoutCancel(ctx) // what was taken to be written is written
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			if err := f.flush(context.WithoutCancel(ctx)); err != nil {
+			if err := f.flush(whole); err != nil {
 				f.opts.Log.Warn("the last denials are not in the feed", "err", err)
 			}
 			return
 		case <-flush.C:
-			err = f.flush(ctx)
+			err = f.flush(whole)
 		case <-trim.C:
 			err = f.Trim(ctx)
 		}
