@@ -314,7 +314,10 @@ func TestDropBounds(t *testing.T) {
 	at := dir + "/.warren/publish/hall/"
 	big := bytes.Repeat([]byte("x"), maxStagedFile)
 	must(t, os.WriteFile(at+"big", big, 0o600))
-	if got := sh.sent["hall/big"]; len(got) != len(big) {
+	sh.mu.Lock()
+	got := sh.sent["hall/big"]
+	sh.mu.Unlock()
+	if len(got) != len(big) {
 		t.Errorf("%d bytes", len(got))
 	}
 	if err := os.WriteFile(at+"bigger", append(big, 'x'), 0o600); !errors.Is(err, syscall.EFBIG) {

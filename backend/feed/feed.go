@@ -227,10 +227,12 @@ func (f *Feed) Note(e Event) {
 // held up by a disk that is full.
 func (f *Feed) flush(ctx context.Context) error {
 	f.mu.Lock()
-	noted := f.noted
-	if len(noted) > 0 {
-		f.noted, f.agents = map[Event]*Event{}, map[string]int{}
+	noted := f.noted // of nobody else from here on
+	if len(noted) == 0 {
+		f.mu.Unlock()
+		return nil
 	}
+	f.noted, f.agents = map[Event]*Event{}, map[string]int{}
 	f.mu.Unlock()
 	if f.opts.Full != nil && f.opts.Full() {
 		return nil

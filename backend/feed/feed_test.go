@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +154,42 @@ func TestDenialsAreCounted(t *testing.T) {
 	}
 	if len(got) > 5_000 { // some 100 for each agent and flush
 		t.Errorf("%d events for a loop", len(got))
+	}
+}
+
+// TestDenialsWhileTheyAreWritten: denials are noted while others are written,
+// and while there are none; all are counted.
+func TestDenialsWhileTheyAreWritten(t *testing.T) {
+	f := open(t, mem.New(mem.Options{}), feed.Options{})
+	const agents, each = 4, 2000
+	var noters sync.WaitGroup
+	for a := range agents {
+		noters.Go(func() {
+			for i := range each {
+				f.Note(feed.Event{Op: "open", Agent: fmt.Sprint("a", a), Path: fmt.Sprint("/", i%10)})
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { noters.Wait(); close(done) }()
+	for end := false; !end; {
+		select {
+		case <-done:
+			end = true
+		default:
+		}
+		for range 2 { // the second time, most often, with nothing noted
+			if err := f.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	total := uint64(0)
+	for _, e := range read(t, f, 0) {
+		total += e.Count
+	}
+	if total != agents*each {
+		t.Errorf("counted %d, want %d", total, agents*each)
 	}
 }
 
