@@ -21,6 +21,7 @@ func TestNextNameIsTheFirst(t *testing.T) {
 			tr, err := tree.Open(context.Background(), tree.Options{Store: d.store, Content: d.content})
 			must(t, err)
 			defer tr.Close()
+			tr.SetInUse(func(backend.NodeID) bool { return true }) // it is looked at without a name, too
 			info, _, err := tr.CreateVolume(context.Background(), tree.VolumeSpec{
 				Label: tree.Label{Kind: tree.KindWorkspace, Owner: "a"}, Parent: tr.Root(), Name: "v", Mode: 0o755})
 			must(t, err)

@@ -45,3 +45,7 @@ func (sh *Shared) Running(t *testing.T) *Stack {
 // Short tells whether long loops should be short: with -short and under the
 // race detector.
 func Short() bool { return testing.Short() || raceDetector }
+
+// Race tells whether the daemons under test have the race detector in them, so
+// that what they take of memory is mostly the detector's.
+func Race() bool { return raceDetector }
