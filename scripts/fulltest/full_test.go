@@ -325,7 +325,7 @@ func TestOthersBesideAgents(t *testing.T) {
 		time.Sleep(2 * time.Second)
 	}
 	giveBack := w.takeDisk()
-	time.Sleep(time.Second)
+	time.Sleep(6 * time.Second) // what waits for room gives up after 3
 	close(stop)
 	agents.Wait()
 	if !w.s.Alive() {
