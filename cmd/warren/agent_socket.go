@@ -30,18 +30,8 @@ func listenAgents(admin string, log *slog.Logger) (net.Listener, error) {
 			"dir", dir)
 		return nil, nil
 	}
-	if len(socket) > maxSocketPath {
-		return nil, control.Errorf(control.KindInvalid, "%s: a socket's path has at most %d bytes; name a shorter one with --socket", socket, maxSocketPath)
-	}
-	if c, err := net.Dial("unix", socket); err == nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("another daemon listens on %s; stop it first, or name a socket elsewhere with --socket", socket)
-	}
-	if fi, err := os.Lstat(socket); err == nil && fi.Mode()&os.ModeSocket == 0 {
-		return nil, control.Errorf(control.KindInvalid, "%s is there and is no socket; name another place with --socket", socket)
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, localError(err)
+	if err := clearSocket(socket); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {

@@ -229,24 +229,33 @@ func listen(socket string) (net.Listener, error) {
 		return nil, control.Errorf(control.KindDenied,
 			"%s may be entered by others (mode %04o); the admin socket needs a directory of mode 0700", admin, st.Mode&0o7777)
 	}
-	if len(socket) > maxSocketPath {
-		return nil, control.Errorf(control.KindInvalid, "%s: a socket's path has at most %d bytes; name a shorter one with --socket", socket, maxSocketPath)
-	}
-	if c, err := net.Dial("unix", socket); err == nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("another daemon listens on %s; stop it first, or name another socket with --socket", socket)
-	}
-	if fi, err := os.Lstat(socket); err == nil && fi.Mode()&os.ModeSocket == 0 {
-		return nil, control.Errorf(control.KindInvalid, "%s is there and is no socket; name another place with --socket", socket)
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, localError(err)
+	if err := clearSocket(socket); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("make the admin socket: %w", err)
 	}
 	return l, os.Chmod(socket, 0o600)
+}
+
+// clearSocket removes what a daemon that is gone left at socket. Error: nobody
+// can listen there, or another daemon does.
+func clearSocket(socket string) error {
+	if len(socket) > maxSocketPath {
+		return control.Errorf(control.KindInvalid, "%s: a socket's path has at most %d bytes; name a shorter one with --socket", socket, maxSocketPath)
+	}
+	if c, err := net.Dial("unix", socket); err == nil {
+		_ = c.Close()
+		return fmt.Errorf("another daemon listens on %s; stop it first, or name another socket with --socket", socket)
+	}
+	if fi, err := os.Lstat(socket); err == nil && fi.Mode()&os.ModeSocket == 0 {
+		return control.Errorf(control.KindInvalid, "%s is there and is no socket; name another place with --socket", socket)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return localError(err)
+	}
+	return nil
 }
 
 // mounter lets the API mount by fusefs.
