@@ -114,9 +114,9 @@ func (r *reclaimer) coalesceNext(ctx context.Context) bool {
 // errLeave gives an Update up that is not worth it.
 var errLeave = errors.New("not worth it")
 
-// coalesce writes the bytes of s anew as one extent, if they are still in many,
-// all of them, and nothing else names them.
-func (tx *Txn) coalesce(ino backend.Ino, s span) error {
+// rewrite runs fn, which replaces extents of the file ino by others with the same
+// bytes, as one Update. A file that has no name is left alone.
+func (tx *Txn) rewrite(ino backend.Ino, fn func(w *writer, r *record) error) error {
 	n, err := tx.load(ino)
 	if err != nil || n.rec.typ != backend.TypeRegular || n.rec.nlink == 0 {
 		return err
@@ -124,20 +124,7 @@ func (tx *Txn) coalesce(ino backend.Ino, s span) error {
 	var r record
 	err = tx.commit(func(w *writer) error {
 		r = n.rec
-		over, err := w.overlap(ino, r.extents.high, s.from, s.to)
-		if err != nil {
-			return err
-		}
-		data, err := w.readRun(&r, over, s)
-		if err != nil {
-			return err
-		}
-		for i := range over {
-			if err := w.replace(ino, &r, &over[i], s.from, s.to); err != nil {
-				return err
-			}
-		}
-		if err := w.put(ino, &r, s.from, data); err != nil {
+		if err := fn(w, &r); err != nil {
 			return err
 		}
 		w.putInode(ino, &r)
@@ -148,6 +135,27 @@ func (tx *Txn) coalesce(ino backend.Ino, s span) error {
 	}
 	tx.setRecord(n, &r)
 	return nil
+}
+
+// coalesce writes the bytes of s anew as one extent, if they are still in many,
+// all of them, and nothing else names them.
+func (tx *Txn) coalesce(ino backend.Ino, s span) error {
+	return tx.rewrite(ino, func(w *writer, r *record) error {
+		over, err := w.overlap(ino, r.extents.high, s.from, s.to)
+		if err != nil {
+			return err
+		}
+		data, err := w.readRun(r, over, s)
+		if err != nil {
+			return err
+		}
+		for i := range over {
+			if err := w.replace(ino, r, &over[i], s.from, s.to); err != nil {
+				return err
+			}
+		}
+		return w.put(ino, r, s.from, data)
+	})
 }
 
 // readRun gives the bytes of s, which the extents over cover. Error: errLeave.

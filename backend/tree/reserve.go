@@ -50,13 +50,16 @@ func (r *room) isComing() bool {
 	return r.coming != nil && r.coming() >= leastComing
 }
 
-// await waits, after err, until there is more room than now, and tells whether
-// there is; until end at the latest, and only as long as room is being made. No
+// refused tells whether err is check's.
+func refused(err error) bool {
+	e, ok := err.(*backend.Error)
+	return ok && e.Err == errFull
+}
+
+// await waits, after check refused, until there is more room than now, and tells
+// whether there is; until end at the latest, and only as long as room is being made. No
 // lock may be held.
-func (r *room) await(err error, end time.Time) bool {
-	if e, ok := err.(*backend.Error); !ok || e.Err != errFull || r.free == nil {
-		return false
-	}
+func (r *room) await(end time.Time) bool {
 	if v := r.vain.Load(); v != 0 && r.now()-v < int64(sullen) {
 		return false
 	}

@@ -57,14 +57,8 @@ func (tx *Txn) noteLeft(n *inode, left [2]remains) {
 // than two thirds, and nothing but this stretch of the file names it. It writes
 // at most twice what was overwritten before, once.
 func (tx *Txn) thin(ino backend.Ino, left remains) error {
-	n, err := tx.load(ino)
-	if err != nil || n.rec.typ != backend.TypeRegular || n.rec.nlink == 0 {
-		return err
-	}
-	var r record
-	err = tx.commit(func(w *writer) error {
-		r = n.rec
-		pieces, err := w.pieces(ino, &r, left)
+	return tx.rewrite(ino, func(w *writer, r *record) error {
+		pieces, err := w.pieces(ino, r, left)
 		if err != nil {
 			return err
 		}
@@ -74,21 +68,15 @@ func (tx *Txn) thin(ino backend.Ino, left remains) error {
 			if err := copyExtent(w.v.t.content, w.kv, p, p.start, data); err != nil {
 				return err
 			}
-			if err := w.replace(ino, &r, p, p.start, p.end); err != nil {
+			if err := w.replace(ino, r, p, p.start, p.end); err != nil {
 				return err
 			}
-			if err := w.put(ino, &r, p.start, data); err != nil {
+			if err := w.put(ino, r, p.start, data); err != nil {
 				return err
 			}
 		}
-		w.putInode(ino, &r)
-		return w.err
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	tx.setRecord(n, &r)
-	return nil
 }
 
 // pieces gives the extents that name what is left. Error: errLeave.

@@ -323,10 +323,10 @@ func (t *Tree) VolumeByLabel(l Label) (VolumeInfo, bool) {
 // again.
 func (t *Tree) With(id backend.VolumeID, fn func(*Txn) error) error {
 	changed, err := t.with(id, fn)
-	if err == nil || changed {
+	if changed || !refused(err) {
 		return err
 	}
-	for end := time.Now().Add(patience); !changed && t.room.await(err, end); {
+	for end := time.Now().Add(patience); !changed && refused(err) && t.room.await(end); {
 		changed, err = t.with(id, fn)
 	}
 	return err
