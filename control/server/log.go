@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	bits "encoding/binary"
 	"encoding/hex"
@@ -20,37 +23,44 @@ import (
 
 const (
 	defaultLog = 1000
-	maxLog     = 10_000  // entries of an answer
-	maxLogRead = 100_000 // events that are looked at for one
+	maxLog     = 10_000      // entries of an answer
+	maxLogLook = time.Second // how long events are looked at for one
 	maxLogWait = time.Minute
 )
 
 // cursors turn numbers of the feed into what an asker is told. An agent's tell
-// nothing of how much others do: they are encrypted, and its own.
+// nothing of how much others do: they are encrypted, its own, and another each
+// time, so that two of them do not tell whether anything was between.
 type cursors struct {
 	key   []byte
 	agent string // "": the administrator, who is told the numbers
+}
+
+// A cursor of an agent is one block: 8 bytes of the number, 4 of chance, 4 of
+// zeros, encrypted under a key of the agent's.
+const cursorChance, cursorZeros = 8, 12
+
+func (c cursors) cipher() (cipher.Block, error) {
+	h := hmac.New(sha256.New, c.key)
+	h.Write([]byte(c.agent))
+	return aes.NewCipher(h.Sum(nil)[:16])
 }
 
 func (c cursors) seal(seq uint64) (string, error) {
 	if c.agent == "" {
 		return strconv.FormatUint(seq, 10), nil
 	}
-	block, err := aes.NewCipher(c.key)
+	block, err := c.cipher()
 	if err != nil {
 		return "", err
 	}
 	var b [aes.BlockSize]byte
-	bits.BigEndian.PutUint64(b[:8], seq)
-	copy(b[8:], c.tag())
+	bits.BigEndian.PutUint64(b[:], seq)
+	if _, err := rand.Read(b[cursorChance:cursorZeros]); err != nil {
+		return "", err
+	}
 	block.Encrypt(b[:], b[:])
 	return hex.EncodeToString(b[:]), nil
-}
-
-// tag binds a cursor to its agent.
-func (c cursors) tag() []byte {
-	h := sha256.Sum256([]byte(c.agent))
-	return h[:8]
 }
 
 func (c cursors) open(s string) (uint64, error) {
@@ -65,15 +75,15 @@ func (c cursors) open(s string) (uint64, error) {
 	if err != nil || len(b) != aes.BlockSize {
 		return 0, invalid("after %q is no cursor", s)
 	}
-	block, err := aes.NewCipher(c.key)
+	block, err := c.cipher()
 	if err != nil {
 		return 0, err
 	}
 	block.Decrypt(b, b)
-	if string(b[8:]) != string(c.tag()) {
+	if bits.BigEndian.Uint32(b[cursorZeros:]) != 0 {
 		return 0, invalid("after %q is no cursor of agent %s", s, c.agent)
 	}
-	return bits.BigEndian.Uint64(b[:8]), nil
+	return bits.BigEndian.Uint64(b), nil
 }
 
 // logFilter is what is asked of the feed.
@@ -151,8 +161,8 @@ func (s *Server) readLog(ctx context.Context, v *view.View, c cursors, f logFilt
 	out.Entries = []control.LogEntry{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	end := time.After(f.wait)
-	for looked := 0; ; {
+	end, begun := time.After(f.wait), time.Now()
+	for {
 		events, next, err := v.Feed(ctx, after, f.limit-len(out.Entries))
 		if err != nil {
 			return out, err
@@ -167,16 +177,20 @@ func (s *Server) readLog(ctx context.Context, v *view.View, c cursors, f logFilt
 			}
 			out.Entries = append(out.Entries, e)
 		}
-		looked += f.limit
 		ended := next == after
 		after = next
-		if len(out.Entries) >= f.limit || looked >= maxLogRead && !ended || ended && len(out.Entries) > 0 {
+		// A bound on how many are looked at would count for an agent what it may not know of.
+		if len(out.Entries) >= f.limit || !ended && time.Since(begun) > maxLogLook || ended && len(out.Entries) > 0 {
 			out.More = !ended
 			break
 		}
-		if ended && !s.awaitLog(ctx, v, after, end) {
+		if !ended {
+			continue
+		}
+		if !s.awaitLog(ctx, v, after, end) {
 			break
 		}
+		begun = time.Now()
 	}
 	out.Next, err = c.seal(after)
 	return out, err
