@@ -15,17 +15,18 @@ const settingsFile = "settings.cedar"
 func compileSettings(f *Facts, n *names) string {
 	var b strings.Builder
 	b.WriteString("// Compiled from the store's settings: deny-list, access modes, project members, grants.\n")
-	if deny := n.list(); len(deny) > 0 {
+	if deny := n.all(); deny != "" {
 		b.WriteString("\n@id(\"deny-names\")\n@reason(\"the name is on the deny-list\")\n")
-		fmt.Fprintf(&b, "@names(%s)\n", quote(strings.Join(deny, " ")))
+		fmt.Fprintf(&b, "@names(%s)\n", quote(deny))
 		if len(n.exceptions) > 0 {
 			fmt.Fprintf(&b, "@except(%s)\n", quote(n.exceptionList()))
 		}
-		b.WriteString("forbid (principal, action in [Action::\"read\", Action::\"write\", Action::\"create\", Action::\"move\", Action::\"link\"], resource)\nwhen { resource.denied };\n")
+		fmt.Fprintf(&b, "forbid (principal, action in [%s], resource)\nwhen { resource.denied };\n", deniedActions)
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.Agents)) {
 		writeAccess(&b, f.Agents[key])
 		writeHomeOnly(&b, f.Agents[key])
+		writeOwnNames(&b, key, n.own[key])
 	}
 	for _, slug := range slices.Sorted(maps.Keys(f.Projects)) {
 		for _, key := range slices.Sorted(maps.Keys(f.Projects[slug])) {
@@ -54,6 +55,45 @@ unless { resource has agent && resource.agent == principal && ["scratch", "cache
 forbid (principal == Agent::"%[1]s", action, resource);
 `, a.Key)
 	}
+}
+
+// deniedActions are what is refused of a name on a deny-list: it may be seen and
+// removed.
+const deniedActions = `Action::"read", Action::"write", Action::"create", Action::"move", Action::"link"`
+
+func writeOwnNames(b *strings.Builder, key string, own []nameRule) {
+	if len(own) == 0 {
+		return
+	}
+	fmt.Fprintf(b, `
+@id("deny-names/%[1]s")
+@reason("the name is denied to this agent")
+@names(%[2]s)
+forbid (principal == Agent::"%[1]s", action in [%[3]s], resource)
+when { resource.barred };
+`, key, quote(strings.Join(ruleList(own), "; ")), deniedActions)
+}
+
+// all is the deny-list that holds for everybody, in one line.
+func (n *names) all() string {
+	parts := ruleList(n.rules)
+	if everywhere := n.list(); len(everywhere) > 0 {
+		parts = append([]string{strings.Join(everywhere, " ")}, parts...)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// ruleList gives rules as they were written, sorted.
+func ruleList(rules []nameRule) (out []string) {
+	for _, r := range rules {
+		if r.under == "" {
+			out = append(out, r.written)
+		} else {
+			out = append(out, r.written+" under "+r.under)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func writeHomeOnly(b *strings.Builder, a Agent) {

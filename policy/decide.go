@@ -2,6 +2,7 @@ package policy
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cedar-policy/cedar-go"
@@ -22,6 +23,7 @@ type Principal struct {
 	agent  Agent
 	slices [numActions]rules
 	grants *agentGrants // nil: none
+	own    []nameRule
 
 	hits   atomic.Uint64 // decisions that were remembered
 	seed   maphash.Seed
@@ -70,7 +72,7 @@ func (s *snapshot) principal(id identity) (*Principal, bool) {
 	}
 	p := &Principal{id: id, snap: s, agent: a, seed: maphash.MakeSeed()}
 	if !id.admin {
-		p.grants = s.grants[id.agent]
+		p.grants, p.own = s.grants[id.agent], s.names.own[id.agent]
 	}
 	for act := range numActions {
 		p.slices[act] = s.rules.slice(id.agent, act)
@@ -94,8 +96,30 @@ func (p *Principal) NameDenied(name string) (string, bool) { return p.snap.names
 // NameExcepted is [Engine.NameExcepted] in p's epoch.
 func (p *Principal) NameExcepted(file string) bool { return p.snap.names.excepted(file) }
 
-// HasExceptions tells whether p's epoch has any exception to the deny-list.
-func (p *Principal) HasExceptions() bool { return len(p.snap.names.exceptions) > 0 }
+// NameJudged tells whether name is on the deny-list for everybody, as far as
+// that does not depend on where it stands. byPath: it does, so ask NameDeniedAt.
+func (p *Principal) NameJudged(name string) (denied, byPath bool) {
+	return p.snap.names.judge(name)
+}
+
+// NameDeniedAt tells whether the deny-list for everybody holds for the file at
+// this absolute tree path.
+func (p *Principal) NameDeniedAt(file string) bool { return p.snap.names.deniedAt(file) }
+
+// NamesByPath tells whether anything in p's epoch makes the deny-list depend on
+// where a name stands.
+func (p *Principal) NamesByPath() bool { return p.snap.names.byPath }
+
+// HasOwnNames tells whether p has a deny-list of its own.
+func (p *Principal) HasOwnNames() bool { return p != nil && len(p.own) > 0 }
+
+// NameBarred is NameJudged for p's own deny-list.
+func (p *Principal) NameBarred(name string) (barred, byPath bool) {
+	return judgeRules(p.own, strings.ToLower(name))
+}
+
+// NameBarredAt is NameDeniedAt for p's own deny-list.
+func (p *Principal) NameBarredAt(file string) bool { return rulesHold(p.own, file) }
 
 // Decide tells whether p may do a at r. What was decided before in this epoch
 // is remembered; an answer never comes from an older epoch. Errors of any kind
@@ -180,6 +204,9 @@ func (p *Principal) slot(r Resource) uint64 {
 	h := maphash.String(p.seed, r.Owner) ^ uint64(r.Zone)*0x9e3779b97f4a7c15 ^ uint64(r.Grants)*0xff51afd7ed558ccd
 	if r.Denied {
 		h ^= 0xc4ceb9fe1a85ec53
+	}
+	if r.Barred {
+		h ^= 0x94d049bb133111eb
 	}
 	return (h ^ h>>32) % cacheSlots
 }

@@ -114,7 +114,7 @@ var placeUID = uid(typePlace, "resource")
 // error, which denies; the Place is built all the same, so that asking about
 // what does not exist costs what asking about what is hidden does.
 func (w *world) place(r Resource) (types.Entity, error) {
-	m := types.RecordMap{"zone": types.String(r.Zone.String()), "denied": types.Boolean(r.Denied)}
+	m := types.RecordMap{"zone": types.String(r.Zone.String()), "denied": types.Boolean(r.Denied), "barred": types.Boolean(r.Barred)}
 	e := types.Entity{UID: placeUID}
 	own := func(attr types.String, t types.EntityType) error {
 		owner := uid(t, r.Owner)

@@ -100,8 +100,9 @@ func (e *Engine) Show(agent string) string {
 }
 
 // examples runs a rule's own: @match are requests it must apply to, @not_match
-// ones it must not. Each is "agent action zone:owner", then "denied", "ro" or
-// "none" if the deny-list holds or the mount is so; more are parted by ";".
+// ones it must not. Each is "agent action zone:owner", then "denied", "barred",
+// "ro" or "none" if the deny-list holds, the agent's own one does, or the mount is
+// so; more are parted by ";".
 func (s *snapshot) examples(r *rule) error {
 	notes := r.policy.Annotations()
 	for _, want := range []struct {
@@ -145,6 +146,8 @@ func (s *snapshot) applies(r *rule, words []string) (bool, error) {
 		switch w {
 		case "denied":
 			place.Denied = true
+		case "barred":
+			place.Barred = true
 		case "ro":
 			mount = ReadOnly
 		case "none":

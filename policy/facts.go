@@ -71,11 +71,22 @@ type NameException struct {
 	Under string // absolute tree path; "/a" and "/a/" mean the same
 }
 
+// NameRule puts names on the deny-list for one agent, in one place, or both.
+type NameRule struct {
+	Name  string // glob, as in the deny-list
+	Agent string // key; "": for everybody
+	Under string // absolute tree path; "": everywhere
+}
+
 // Settings are the simple ones that hold for the whole store.
 type Settings struct {
 	// DenyNames are globs (path.Match, any case) of regular files' names. nil
 	// is DefaultDenyNames; empty but not nil is no deny-list.
-	DenyNames  []string
+	DenyNames []string
+	// Rules are the rest of the deny-list: each for an agent or under a path.
+	Rules []NameRule
+	// Exceptions hold against DenyNames and the Rules for everybody, not
+	// against what is denied to one agent.
 	Exceptions []NameException
 }
 
@@ -122,6 +133,7 @@ func (f *Facts) clone() *Facts {
 	}
 	c.Grants = slices.Clone(f.Grants)
 	c.Settings.DenyNames = slices.Clone(f.Settings.DenyNames)
+	c.Settings.Rules = slices.Clone(f.Settings.Rules)
 	c.Settings.Exceptions = slices.Clone(f.Settings.Exceptions)
 	c.Extra = slices.Clone(f.Extra)
 	return &c
@@ -166,6 +178,11 @@ func (f *Facts) validate() error {
 	}
 	for _, g := range f.Settings.DenyNames {
 		if err := validGlob(g); err != nil {
+			bad("deny-list: %w", err)
+		}
+	}
+	for _, x := range f.Settings.Rules {
+		if err := x.validate(f); err != nil {
 			bad("deny-list: %w", err)
 		}
 	}
@@ -233,6 +250,16 @@ func (x NameException) validate() error {
 		}
 	}
 	return nil
+}
+
+func (x NameRule) validate(f *Facts) error {
+	if _, known := f.Agents[x.Agent]; !known && x.Agent != "" {
+		return fmt.Errorf("%q for the unknown agent %q", x.Name, x.Agent)
+	}
+	if x.Under == "" {
+		return validGlob(x.Name)
+	}
+	return NameException{Name: x.Name, Under: x.Under}.validate()
 }
 
 func validGlob(g string) error {

@@ -17,6 +17,10 @@ type names struct {
 	globs      []glob
 	exceptions []exception
 	longest    int // bytes of the longest literal; longer names need no map
+
+	rules  []nameRule            // for everybody, under a path
+	own    map[string][]nameRule // by agent
+	byPath bool                  // it depends on where a name stands
 }
 
 type glob struct{ lower, written string }
@@ -24,6 +28,12 @@ type glob struct{ lower, written string }
 type exception struct {
 	name  string // lower-case glob
 	under string // "/a/b", without the last slash; "" is the whole tree
+}
+
+// nameRule denies names under a path.
+type nameRule struct {
+	lower, written string
+	under          string // as in exception
 }
 
 func compileNames(s Settings) *names {
@@ -42,13 +52,75 @@ func compileNames(s Settings) *names {
 		n.longest = max(n.longest, len(lower))
 	}
 	for _, x := range s.Exceptions {
-		under := path.Clean("/" + x.Under)
-		if under == "/" {
-			under = ""
-		}
-		n.exceptions = append(n.exceptions, exception{strings.ToLower(x.Name), under})
+		n.exceptions = append(n.exceptions, exception{strings.ToLower(x.Name), cleanUnder(x.Under)})
 	}
+	for _, x := range s.Rules {
+		r := nameRule{strings.ToLower(x.Name), x.Name, cleanUnder(x.Under)}
+		n.byPath = n.byPath || r.under != ""
+		if x.Agent == "" {
+			n.rules = append(n.rules, r)
+			continue
+		}
+		if n.own == nil {
+			n.own = map[string][]nameRule{}
+		}
+		n.own[x.Agent] = append(n.own[x.Agent], r)
+	}
+	n.byPath = n.byPath || len(n.exceptions) > 0
 	return n
+}
+
+// cleanUnder is a tree path without a slash at its end; "" is the whole tree.
+func cleanUnder(p string) string { return strings.TrimSuffix(path.Clean("/"+p), "/") }
+
+// judgeRules tells whether a rule that holds everywhere has the name, or else
+// whether one does that holds under a path.
+func judgeRules(rules []nameRule, lower string) (denied, byPath bool) {
+	for i := range rules {
+		if ok, err := path.Match(rules[i].lower, lower); !ok || err != nil {
+			continue
+		}
+		if rules[i].under == "" {
+			return true, false
+		}
+		byPath = true
+	}
+	return false, byPath
+}
+
+// rulesHold tells whether a rule holds for the file at a tree path.
+func rulesHold(rules []nameRule, file string) bool {
+	if len(rules) == 0 {
+		return false
+	}
+	lower := strings.ToLower(path.Base(file))
+	for i := range rules {
+		if ok, err := path.Match(rules[i].lower, lower); ok && err == nil && isUnder(file, rules[i].under) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnder tells whether file is below the directory under.
+func isUnder(file, under string) bool {
+	rest, ok := strings.CutPrefix(file, under)
+	return ok && len(rest) > 1 && rest[0] == '/'
+}
+
+// judge tells of a name whether it is denied to everybody, as far as that does
+// not depend on where it stands.
+func (n *names) judge(name string) (denied, byPath bool) {
+	if _, denied = n.denied(name); !denied && len(n.rules) > 0 {
+		denied, byPath = judgeRules(n.rules, strings.ToLower(name))
+	}
+	return denied, byPath || denied && len(n.exceptions) > 0
+}
+
+// deniedAt tells whether the file at a tree path is denied to everybody.
+func (n *names) deniedAt(file string) bool {
+	_, denied := n.denied(path.Base(file))
+	return (denied || rulesHold(n.rules, file)) && !n.excepted(file)
 }
 
 // list gives the deny-list as it was written, sorted.
@@ -89,8 +161,7 @@ func (n *names) excepted(file string) bool {
 	}
 	lower := strings.ToLower(path.Base(file))
 	for _, x := range n.exceptions {
-		rest, under := strings.CutPrefix(file, x.under)
-		if !under || rest == "" || rest[0] != '/' {
+		if !isUnder(file, x.under) {
 			continue
 		}
 		if ok, err := path.Match(x.name, lower); ok && err == nil {

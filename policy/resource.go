@@ -48,6 +48,7 @@ type Resource struct {
 	Owner  string // agent key, user id, project slug, uuid; in ZoneRoot the directory
 	Grants uint32 // the set of the principal's grants that cover it (VolumeGrants.At); 0: none
 	Denied bool   // the name deny-list holds for the file, or for the name it is to get
+	Barred bool   // the principal's own one does
 }
 
 // Action is one thing an agent may be allowed to do at a place.

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"github.com/warrenfs/warren/backend"
 )
 
@@ -96,5 +98,30 @@ func (s *Space) shifted(vol backend.VolumeID, granted bool) {
 		return (!granted || v.parts(info.Label)) && v.within(&info) && v.listsVolume(v.principal(), info.Label)
 	}) {
 		v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing})
+	}
+}
+
+// barred tells the views that see volume vol, and on whose own deny-list one of
+// names is, that their rights to its nodes may have changed: a file got or lost
+// the name. No lock is held.
+func (s *Space) barred(vol backend.VolumeID, names ...string) {
+	views := s.told(func(v *View) bool {
+		p := v.principal()
+		return p.HasOwnNames() && slices.ContainsFunc(names, func(name string) bool {
+			barred, byPath := p.NameBarred(name)
+			return barred || byPath
+		})
+	})
+	if len(views) == 0 {
+		return
+	}
+	info, ok := s.tree.Volume(vol)
+	if !ok {
+		return
+	}
+	for _, v := range views {
+		if v.within(&info) && v.listsVolume(v.principal(), info.Label) {
+			v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing})
+		}
 	}
 }

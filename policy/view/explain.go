@@ -104,11 +104,13 @@ func (c *call) explainName(p *policy.Principal, a policy.Action, ino backend.Ino
 		return policy.Explanation{}, err
 	}
 	if a == policy.Create {
-		denied, err := c.linkDenied(ino, name)
-		if err != nil {
+		var err error
+		if dir.res.Denied, err = c.linkDenied(ino, name); err != nil {
 			return policy.Explanation{}, err
 		}
-		dir.res.Denied = denied
+		if dir.res.Barred, err = c.linkBarred(ino, name); err != nil {
+			return policy.Explanation{}, err
+		}
 	}
 	return c.v.s.engine.Explain(p, a, dir.res), nil
 }

@@ -172,12 +172,14 @@ func (c *call) needName(dir *place, name string, t backend.FileType) error {
 	if t != backend.TypeRegular {
 		return nil
 	}
-	denied, err := c.linkDenied(dir.ino(), name)
-	if err != nil || !denied {
+	under := *dir
+	var err error
+	if under.res.Denied, err = c.linkDenied(dir.ino(), name); err != nil {
 		return err
 	}
-	under := *dir
-	under.res.Denied = true
+	if under.res.Barred, err = c.linkBarred(dir.ino(), name); err != nil || !under.res.Denied && !under.res.Barred {
+		return err
+	}
 	return c.need(policy.Create, &under, name)
 }
 
@@ -337,6 +339,7 @@ func (v *View) link(r *Request, node, newParent backend.NodeID, newName string, 
 	if err != nil {
 		return backend.Attr{}, err
 	}
+	v.s.barred(newParent.Volume(), newName)
 	return c.attr, nil
 }
 

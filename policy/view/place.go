@@ -101,6 +101,9 @@ func (c *call) sees(pl *place) bool {
 // place fills pl without asking whether it may be seen.
 func (c *call) place(ino backend.Ino, pl *place) error {
 	err := c.judged(ino, pl)
+	if err == nil && c.p.HasOwnNames() && pl.attr.Type == backend.TypeRegular {
+		pl.res.Barred, err = c.nameBarred(ino)
+	}
 	if err == nil && c.g.Partial() {
 		err = c.grant(ino, pl)
 	}
@@ -190,17 +193,44 @@ func (c *call) linkDenied(dir backend.Ino, name string) (bool, error) {
 	if c.p == nil {
 		return true, nil
 	}
-	if _, denied := c.p.NameDenied(name); !denied {
-		return false, nil
-	}
-	if !c.p.HasExceptions() {
-		return true, nil
+	denied, byPath := c.p.NameJudged(name)
+	if !byPath {
+		return denied, nil
 	}
 	path, err := c.treePath(dir, name)
 	if errors.Is(err, backend.NotFound) { // in a removed directory: no exception covers that
 		return true, nil
 	}
-	return !c.p.NameExcepted(path), err
+	return c.p.NameDeniedAt(path), err
+}
+
+// nameBarred tells whether a name that the regular file ino has is on the view's
+// own deny-list. Nothing is remembered of it, and nothing sticks: others may give
+// the file another name.
+func (c *call) nameBarred(ino backend.Ino) (barred bool, err error) {
+	err = c.tx.EachLink(ino, tree.Link{}, func(l tree.Link) (err error) {
+		if barred, err = c.linkBarred(l.Parent, l.Name); barred && err == nil {
+			err = backend.ErrStop
+		}
+		return err
+	})
+	return barred, err
+}
+
+// linkBarred is linkDenied for the view's own deny-list.
+func (c *call) linkBarred(dir backend.Ino, name string) (bool, error) {
+	if !c.p.HasOwnNames() {
+		return false, nil
+	}
+	barred, byPath := c.p.NameBarred(name)
+	if !byPath || barred {
+		return barred, nil
+	}
+	path, err := c.treePath(dir, name)
+	if errors.Is(err, backend.NotFound) {
+		return true, nil
+	}
+	return c.p.NameBarredAt(path), err
 }
 
 // treePath is the tree path of name ("": none) in node ino of the volume.

@@ -45,6 +45,13 @@ func renamed(was, now policy.Settings) func(path string) bool {
 		return func(string) bool { return true }
 	}
 	var places []string
+	for _, d := range [][2][]policy.NameRule{{was.Rules, now.Rules}, {now.Rules, was.Rules}} {
+		for _, x := range d[0] {
+			if !slices.Contains(d[1], x) {
+				places = append(places, strings.TrimSuffix(path.Clean("/"+x.Under), "/")+"/")
+			}
+		}
+	}
 	for _, d := range [][2][]policy.NameException{{was.Exceptions, now.Exceptions}, {now.Exceptions, was.Exceptions}} {
 		for _, x := range d[0] {
 			if !slices.Contains(d[1], x) {

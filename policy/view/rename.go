@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/policy"
 )
 
@@ -70,6 +71,9 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 	left.send()
 	if dirs {
 		v.s.shifted(parent.Volume(), !shifted)
+	}
+	if err == nil {
+		v.s.barred(parent.Volume(), name, newName)
 	}
 	return err
 }
@@ -153,9 +157,9 @@ func (m *move) moves(a, b *end) error {
 
 // shifts tells whether what stands below a directory that moved may be another
 // place to policy now: in a home by its first component, anywhere by an
-// exception to the deny-list.
+// part of the deny-list that holds under a path.
 func (m *move) shifts() bool {
-	return m.movesDir() && (m.c.p.HasExceptions() || m.c.label.Kind == KindHome && m.zone(&m.from) != m.zone(&m.to))
+	return m.movesDir() && (m.c.p.NamesByPath() || m.c.label.Kind == KindHome && m.zone(&m.from) != m.zone(&m.to))
 }
 
 // movesDir tells whether a directory moves.
@@ -185,6 +189,9 @@ func (m *move) do() error {
 		op = "exchange"
 	}
 	c.noteTo(op, &m.from.node, &m.from.dir, m.from.name, m.to.dir.ino(), m.to.name)
+	if e := c.tx.Op.Event; e != nil && replaces {
+		e.Flags |= feed.Replaced
+	}
 	err := c.tx.Rename(m.from.dir.ino(), m.from.name, m.to.dir.ino(), m.to.name, m.flags)
 	if err != nil && kept {
 		c.v.s.forgetZone(m.to.node.attr.Node)

@@ -44,7 +44,7 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 			return backend.NoData
 		}
 		data := pl
-		data.res.Denied = false // the deny-list is about content: ls asks for attributes
+		data.res.Denied, data.res.Barred = false, false // the deny-list is about content: ls asks for attributes
 		if err := c.need(policy.Read, &data, ""); err != nil {
 			return err
 		}
