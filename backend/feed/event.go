@@ -23,13 +23,14 @@ type Event struct {
 	Flags Flags
 }
 
-// Flags tell denials from changes.
+// Flags tell denials from changes, and renames that replace from others.
 type Flags uint8
 
 // The flags.
 const (
-	Denied Flags = 1 << iota // it was refused
-	Hidden                   // because the agent may not know that it is there
+	Denied   Flags = 1 << iota // it was refused
+	Hidden                     // because the agent may not know that it is there
+	Replaced                   // of a rename: something stood at To, and is gone
 )
 
 const version = 1
