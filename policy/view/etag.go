@@ -157,6 +157,72 @@ func (v *View) appendTo(f *Found, data []byte, cond Cond) (etag string, err erro
 	return etag, err
 }
 
+// AtEnd is the offset of AmendFile that stands for the end of the file.
+const AtEnd = ^uint64(0)
+
+// AmendFile makes tail what the regular file at a tree path has from byte off on
+// (AtEnd: adds tail), as one step for every reader, if cond holds. The file stays
+// the one it is, so that what others append by a handle they hold comes after it.
+// A symlink at the end of path is not followed. A crash in the middle of a change
+// that shortens the file may leave the end of what it had behind tail. Errors:
+// NotFound, Denied, ReadOnly; Invalid: it is no regular file; Conflict as cond says.
+func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag string, err error) {
+	for range maxRetries {
+		f, err := v.findWritable(path, walk{v: v, create: true, stop: true})
+		if err == nil && f.Attr.Node == 0 {
+			err = pathError("write", path, backend.NotFound)
+		}
+		if err != nil {
+			return "", err
+		}
+		if off == AtEnd {
+			etag, err = v.appendTo(&f, tail, cond)
+		} else {
+			etag, err = v.amend(&f, off, tail, cond)
+		}
+		if !isNotFound(err) {
+			return etag, atPath("write", path, err)
+		}
+	}
+	return "", pathError("write", path, backend.Conflict)
+}
+
+func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string, err error) {
+	node := f.Attr.Node
+	c := v.begin("write", nil)
+	defer c.end()
+	err = c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		if pl.attr.Nlink == 0 {
+			return backend.NotFound // replaced since it was found
+		}
+		if err := c.holds(cond, &pl); err != nil {
+			return err
+		}
+		if err := c.changes(node.Ino()); err != nil {
+			return err
+		}
+		end := off + uint64(len(tail))
+		for at := off; at < end; {
+			w, err := c.tx.Write(node.Ino(), tail[at-off:], at)
+			if err != nil {
+				return err
+			}
+			at += uint64(w.N)
+		}
+		if end < pl.attr.Size {
+			if _, err := c.tx.Setattr(node.Ino(), backend.SetAttr{Size: &end}); err != nil {
+				return err
+			}
+		}
+		return c.settled(node.Ino(), f, &etag)
+	})
+	return etag, err
+}
+
 // settled fills in what a write has left at ino. The lock is held.
 func (c *call) settled(ino backend.Ino, f *Found, etag *string) error {
 	var pl place

@@ -114,6 +114,8 @@ type Event struct {
 	Rule   string
 	Count  uint64
 	Denied bool
+	// Replaced tells of a rename that something stood at To, and is gone.
+	Replaced bool
 }
 
 // ErrNoFeed is what reading the feed of a store without one gives.
@@ -156,7 +158,7 @@ func (v *View) FeedWait(ctx context.Context, after uint64) error {
 // event is e as the view may know it, if it may.
 func (v *View) event(p *policy.Principal, e *feed.Event) (Event, bool) {
 	x := Event{Seq: e.Seq, Time: e.Time.Time(), Op: e.Op, Agent: e.Agent, Mount: e.Mount, Path: e.Path, To: e.To, Rule: e.Rule,
-		Count: e.Count, Denied: e.Flags&feed.Denied != 0}
+		Count: e.Count, Denied: e.Flags&feed.Denied != 0, Replaced: e.Flags&feed.Replaced != 0}
 	if v.knowsAll(p) {
 		return x, true
 	}

@@ -70,6 +70,16 @@ func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) 
 	return f, err
 }
 
+// MakeHere makes a file at a tree path, with all of body, and follows no symlink at
+// its end. Exist: something stands there.
+func (v *View) MakeHere(path string, body io.Reader, mode uint32) (Found, error) {
+	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false, Cond{Absent: true})
+	if errors.Is(err, backend.Invalid) || errors.Is(err, backend.IsDir) { // no file, but something
+		err = pathError("write", path, backend.Exist)
+	}
+	return f, err
+}
+
 // writable finds the regular file at path that may be written, by the name that
 // the walk w through symlinks ends at, or the name that it is to get: Attr is zero
 // then. A symlink that leads nowhere is followed too, as by open(2) with O_CREAT.
