@@ -2,13 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	bits "encoding/binary"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"path"
@@ -19,6 +12,7 @@ import (
 
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/workspace"
 )
 
 const (
@@ -27,64 +21,6 @@ const (
 	maxLogLook = time.Second // how long events are looked at for one
 	maxLogWait = time.Minute
 )
-
-// cursors turn numbers of the feed into what an asker is told. An agent's tell
-// nothing of how much others do: they are encrypted, its own, and another each
-// time, so that two of them do not tell whether anything was between.
-type cursors struct {
-	key   []byte
-	agent string // "": the administrator, who is told the numbers
-}
-
-// A cursor of an agent is one block: 8 bytes of the number, 4 of chance, 4 of
-// zeros, encrypted under a key of the agent's.
-const cursorChance, cursorZeros = 8, 12
-
-func (c cursors) cipher() (cipher.Block, error) {
-	h := hmac.New(sha256.New, c.key)
-	h.Write([]byte(c.agent))
-	return aes.NewCipher(h.Sum(nil)[:16])
-}
-
-func (c cursors) seal(seq uint64) (string, error) {
-	if c.agent == "" {
-		return strconv.FormatUint(seq, 10), nil
-	}
-	block, err := c.cipher()
-	if err != nil {
-		return "", err
-	}
-	var b [aes.BlockSize]byte
-	bits.BigEndian.PutUint64(b[:], seq)
-	if _, err := rand.Read(b[cursorChance:cursorZeros]); err != nil {
-		return "", err
-	}
-	block.Encrypt(b[:], b[:])
-	return hex.EncodeToString(b[:]), nil
-}
-
-func (c cursors) open(s string) (uint64, error) {
-	if c.agent == "" {
-		seq, err := strconv.ParseUint(s, 10, 63)
-		if err != nil {
-			return 0, invalid("after %q is no cursor", s)
-		}
-		return seq, nil
-	}
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != aes.BlockSize {
-		return 0, invalid("after %q is no cursor", s)
-	}
-	block, err := c.cipher()
-	if err != nil {
-		return 0, err
-	}
-	block.Decrypt(b, b)
-	if bits.BigEndian.Uint32(b[cursorZeros:]) != 0 {
-		return 0, invalid("after %q is no cursor of agent %s", s, c.agent)
-	}
-	return bits.BigEndian.Uint64(b), nil
-}
 
 // logFilter is what is asked of the feed.
 type logFilter struct {
@@ -131,14 +67,14 @@ func (s *Server) showLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := cursors{agent: a.agent}
-	if c.key, err = s.Registry.FeedKey(r.Context()); err != nil {
+	c, err := s.Registry.Cursors(r.Context(), a.agent)
+	if err != nil {
 		return err
 	}
 	var after uint64
 	switch at := q.Get("after"); {
 	case at != "":
-		after, err = c.open(at)
+		after, err = c.Open(at)
 	case q.Get("since") != "":
 		var t time.Time
 		if t, err = time.Parse(time.RFC3339, q.Get("since")); err != nil {
@@ -157,7 +93,7 @@ func (s *Server) showLog(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readLog reads until there is something to tell, or nothing more to wait for.
-func (s *Server) readLog(ctx context.Context, v *view.View, c cursors, f logFilter, after uint64) (out control.Log, err error) {
+func (s *Server) readLog(ctx context.Context, v *view.View, c workspace.Cursors, f logFilter, after uint64) (out control.Log, err error) {
 	out.Entries = []control.LogEntry{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,7 +128,7 @@ func (s *Server) readLog(ctx context.Context, v *view.View, c cursors, f logFilt
 		}
 		begun = time.Now()
 	}
-	out.Next, err = c.seal(after)
+	out.Next, err = c.Seal(after)
 	return out, err
 }
 
@@ -211,11 +147,11 @@ func (s *Server) awaitLog(ctx context.Context, v *view.View, after uint64, end <
 	return false
 }
 
-func logEntry(e *view.Event, c cursors) (out control.LogEntry, err error) {
+func logEntry(e *view.Event, c workspace.Cursors) (out control.LogEntry, err error) {
 	out = control.LogEntry{Time: e.Time.UTC(), Op: e.Op, Agent: e.Agent, Mount: e.Mount, Denied: e.Denied, Rule: e.Rule, Count: e.Count}
 	out.Path, out.PathBytes = logText(e.Path)
 	out.To, out.ToBytes = logText(e.To)
-	out.Cursor, err = c.seal(e.Seq)
+	out.Cursor, err = c.Seal(e.Seq)
 	return out, err
 }
 

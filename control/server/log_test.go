@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/workspace"
 )
 
 // TestCursorsTellNothing: what an agent is given to go on after is another each
 // time, the same place, and its own.
 func TestCursorsTellNothing(t *testing.T) {
-	c := cursors{key: make([]byte, 16), agent: "a"}
+	c := workspace.NewCursors(make([]byte, 16), "a")
 	seen := map[string]bool{}
 	for range 100 {
-		s, err := c.seal(7)
+		s, err := c.Seal(7)
 		if err != nil || seen[s] {
 			t.Fatalf("cursor %q (%v) came before", s, err)
 		}
 		seen[s] = true
-		if seq, err := c.open(s); seq != 7 || err != nil {
+		if seq, err := c.Open(s); seq != 7 || err != nil {
 			t.Fatalf("%q opens as %d, %v", s, seq, err)
 		}
-		if seq, err := (cursors{key: c.key, agent: "b"}).open(s); err == nil {
+		if seq, err := workspace.NewCursors(make([]byte, 16), "b").Open(s); err == nil {
 			t.Fatalf("another agent opens %q as %d", s, seq)
 		}
 	}
