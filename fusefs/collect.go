@@ -23,7 +23,7 @@ type entryNotice struct {
 	name   string
 	absent uint64         // sequence number of the negative name, 0: none
 	child  backend.NodeID // whose markEntry goes, 0: none
-	seq    uint64         // of child
+	seq    uint32         // of child
 }
 
 type inodeNotice struct {
@@ -31,7 +31,7 @@ type inodeNotice struct {
 	off   int64 // -1: attributes only
 	n     int64 // 0: to the end
 	clear marks
-	seq   uint64
+	seq   uint32
 	echo  bool
 	dir   bool // names in it changed: told after them
 	late  span // of a file whose size changed: told once more
@@ -93,7 +93,7 @@ func (k *kernel) own(changes []view.Change) {
 		if c.Kind != view.EntryAdded && c.Kind != view.EntryRemoved {
 			continue
 		}
-		n, ok := k.nodes[c.Child]
+		n, ok := k.nodes.get(c.Child)
 		if !ok {
 			continue
 		}
@@ -105,19 +105,19 @@ func (k *kernel) own(changes []view.Change) {
 			}
 			n.name = h
 			n.marks |= markEntry
-			n.seq = k.next()
+			n.seq = uint32(k.next())
 			if d := k.dirs[c.Node]; d != nil {
 				delete(d.names, c.Name)
 			}
 		case n.marks&markSeveral == 0 && n.name == h:
 			n.marks &^= markEntry
 		}
-		k.nodes[c.Child] = n
+		k.nodes.put(c.Child, n)
 	}
 }
 
 func (k *kernel) entryAdded(c *view.Change, get func() *notices) {
-	if dir, ok := k.nodes[c.Node]; ok {
+	if dir, ok := k.nodes.get(c.Node); ok {
 		seq, negative := k.absentSeq(c.Node, c.Name)
 		if negative || dir.marks&markListing != 0 {
 			n := get()
@@ -129,9 +129,9 @@ func (k *kernel) entryAdded(c *view.Change, get func() *notices) {
 }
 
 func (k *kernel) entryRemoved(c *view.Change, get func() *notices) {
-	dir, ok := k.nodes[c.Node]
+	dir, ok := k.nodes.get(c.Node)
 	if ok {
-		child := k.nodes[c.Child]
+		child, _ := k.nodes.get(c.Child)
 		named := child.marks&markEntry != 0 && (child.marks&markSeveral != 0 || child.name == k.nameHash(c.Node, c.Name))
 		if named || dir.marks&markListing != 0 {
 			e := entryNotice{parent: c.Node, name: c.Name}
@@ -168,13 +168,13 @@ func (k *kernel) dirChanged(node backend.NodeID, dir known, get func() *notices)
 }
 
 func (k *kernel) attrChanged(node backend.NodeID, get func() *notices) {
-	if n, ok := k.nodes[node]; ok && n.marks&markAttr != 0 {
+	if n, ok := k.nodes.get(node); ok && n.marks&markAttr != 0 {
 		get().inode(inodeNotice{node: node, off: -1, clear: markAttr, seq: n.seq, echo: k.echo(node, &n)})
 	}
 }
 
 func (k *kernel) dataChanged(c *view.Change, get func() *notices) {
-	n, ok := k.nodes[c.Node]
+	n, ok := k.nodes.get(c.Node)
 	if !ok || n.marks&(markData|markAttr) == 0 {
 		return
 	}
@@ -202,7 +202,7 @@ func (k *kernel) echo(node backend.NodeID, n *known) bool {
 		return false
 	}
 	n.marks &^= markBlind
-	k.nodes[node] = *n
+	k.nodes.put(node, *n)
 	return k.now()-n.at < uint32(blindTime/time.Millisecond)
 }
 
@@ -274,9 +274,9 @@ func (n *notices) tell() {
 	}
 	for i := range n.inodes {
 		if in := &n.inodes[i]; in.clear != 0 {
-			if kn, ok := k.nodes[in.node]; ok && kn.seq == in.seq {
+			if kn, ok := k.nodes.get(in.node); ok && kn.seq == in.seq {
 				kn.marks &^= in.clear
-				k.nodes[in.node] = kn
+				k.nodes.put(in.node, kn)
 			}
 		}
 	}
@@ -292,9 +292,9 @@ func (k *kernel) sentEntry(e *entryNotice) {
 		}
 	}
 	if e.child != 0 {
-		if n, ok := k.nodes[e.child]; ok && n.seq == e.seq {
+		if n, ok := k.nodes.get(e.child); ok && n.seq == e.seq {
 			n.marks &^= markEntry
-			k.nodes[e.child] = n
+			k.nodes.put(e.child, n)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func (k *kernel) invalidate(in *inodeNotice) {
 	errno := k.dev.invalInode(node, in.off, in.n)
 	if errno == syscall.ENOENT {
 		k.mu.Lock()
-		n, held := k.nodes[in.node]
+		n, held := k.nodes.get(in.node)
 		recent := held && k.now()-n.at < uint32(blindTime/time.Millisecond)
 		k.mu.Unlock()
 		if held && recent && k.epochs {
@@ -333,9 +333,9 @@ func (k *kernel) invalidate(in *inodeNotice) {
 
 func (k *kernel) markStale(node backend.NodeID) {
 	k.mu.Lock()
-	if n, ok := k.nodes[node]; ok {
+	if n, ok := k.nodes.get(node); ok {
 		n.marks |= markStale
-		k.nodes[node] = n
+		k.nodes.put(node, n)
 	}
 	k.mu.Unlock()
 }

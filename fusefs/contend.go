@@ -68,7 +68,8 @@ func (k *kernel) tellLate(node backend.NodeID) {
 		return
 	}
 	delete(k.late, node)
-	cached := k.nodes[node].marks&markData != 0
+	n, _ := k.nodes.get(node)
+	cached := n.marks&markData != 0
 	k.mu.Unlock()
 	if cached {
 		k.invalidate(&inodeNotice{node: node, off: int64(s.off), n: int64(s.end - s.off)})
@@ -98,10 +99,10 @@ const lockedTime = 10 * time.Millisecond
 func (k *kernel) reading(node backend.NodeID, off uint64, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if kn, ok := k.nodes[node]; ok {
-		kn.seq = k.next()
+	if kn, ok := k.nodes.get(node); ok {
+		kn.seq = uint32(k.next())
 		kn.marks |= markData
-		k.nodes[node] = kn
+		k.nodes.put(node, kn)
 	}
 	k.asked(node)
 	c := k.contended[node]
@@ -131,8 +132,10 @@ func (k *kernel) noticing(node backend.NodeID) (done func()) {
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if c.telling--; c.telling == 0 && k.nodes[node].opens == 0 {
-			delete(k.contended, node)
+		if c.telling--; c.telling == 0 {
+			if n, _ := k.nodes.get(node); n.opens == 0 {
+				delete(k.contended, node)
+			}
 		}
 		if c.reads == before {
 			c.hi = 0 // what was read before is gone

@@ -36,8 +36,7 @@ type kernel struct {
 
 	mu    sync.Mutex
 	seq   uint64 // counts armings; never the same twice, though a node may come again
-	peak  int    // most nodes since nodes was made
-	nodes map[backend.NodeID]known
+	nodes nodeTable
 	dirs  map[backend.NodeID]*absent
 	dead  bool
 	disputes
@@ -51,11 +50,10 @@ type birth struct {
 	seed  maphash.Seed
 }
 
-// known is what is kept of one node. It is small and has no pointers: a mount
-// may know a million nodes.
+// known is what is kept of one node.
 type known struct {
-	name    uint64 // hash of the one name that is armed, see nameSeveral
-	seq     uint64 // of the last time anything was armed
+	name    uint64 // hash of the one name that is armed, see markSeveral
+	seq     uint32 // of the last time anything was armed, the low bits
 	lookups uint32 // FUSE's nlookup: names answered less names forgotten
 	at      uint32 // when an entry or attributes were last answered, ms since start
 	opens   uint32 // open files
@@ -90,7 +88,7 @@ func newKernel(count *counters) *kernel {
 	return &kernel{
 		count: count,
 		birth: birth{start: time.Now(), seed: maphash.MakeSeed()},
-		nodes: make(map[backend.NodeID]known),
+		nodes: newNodeTable(),
 		dirs:  make(map[backend.NodeID]*absent),
 
 		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late)},
@@ -122,17 +120,17 @@ func (k *kernel) nameHash(parent backend.NodeID, name string) uint64 {
 func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 	h, now := k.nameHash(parent, name), k.now()
 	k.mu.Lock()
-	n := k.nodes[a.Node]
+	n, _ := k.nodes.get(a.Node)
 	if n.marks&markEntry != 0 && n.name != h {
 		n.marks |= markSeveral
 	}
 	n.name = h
 	n.lookups++
-	n.seq = k.next()
+	n.seq = uint32(k.next())
 	n.at = now
 	n.marks |= markEntry | markAttr
 	n.marks.setID(a)
-	k.nodes[a.Node] = n
+	k.nodes.put(a.Node, n)
 	if d := k.dirs[parent]; d != nil && !d.any {
 		delete(d.names, name)
 	}
@@ -143,7 +141,7 @@ func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 func (k *kernel) Negative(parent backend.NodeID, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, ok := k.nodes[parent]; !ok && parent != k.root {
+	if _, ok := k.nodes.get(parent); !ok && parent != k.root {
 		return // forgotten meanwhile: no name can be cached below it
 	}
 	d := k.dirs[parent]
@@ -164,11 +162,11 @@ func (k *kernel) Negative(parent backend.NodeID, name string) {
 // Attr implements view.Observer.
 func (k *kernel) Attr(a *backend.Attr) {
 	k.mu.Lock()
-	if n, ok := k.nodes[a.Node]; ok {
-		n.seq = k.next()
+	if n, ok := k.nodes.get(a.Node); ok {
+		n.seq = uint32(k.next())
 		n.marks |= markAttr
 		n.marks.setID(a)
-		k.nodes[a.Node] = n
+		k.nodes.put(a.Node, n)
 	}
 	k.asked(a.Node)
 	k.mu.Unlock()
@@ -191,10 +189,10 @@ func (k *kernel) Opened(*backend.Attr, bool) {}
 // arm marks a node that the kernel holds; one it does not hold has no caches.
 func (k *kernel) arm(node backend.NodeID, m marks) {
 	k.mu.Lock()
-	if n, ok := k.nodes[node]; ok {
-		n.seq = k.next()
+	if n, ok := k.nodes.get(node); ok {
+		n.seq = uint32(k.next())
 		n.marks |= m
-		k.nodes[node] = n
+		k.nodes.put(node, n)
 	}
 	k.mu.Unlock()
 }
@@ -204,12 +202,12 @@ func (k *kernel) arm(node backend.NodeID, m marks) {
 func (k *kernel) hold(node backend.NodeID) {
 	now := k.now()
 	k.mu.Lock()
-	n := k.nodes[node]
+	n, _ := k.nodes.get(node)
 	n.lookups++
-	n.seq = k.next()
+	n.seq = uint32(k.next())
 	n.at = now
 	n.marks |= markAttr
-	k.nodes[node] = n
+	k.nodes.put(node, n)
 	k.mu.Unlock()
 }
 
@@ -217,49 +215,33 @@ func (k *kernel) hold(node backend.NodeID) {
 func (k *kernel) forget(node backend.NodeID, count uint64) (gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n, ok := k.nodes[node]
+	n, ok := k.nodes.get(node)
 	if !ok {
 		return false
 	}
 	if uint64(n.lookups) > count {
 		n.lookups -= uint32(count)
-		k.nodes[node] = n
+		k.nodes.put(node, n)
 		return false
 	}
 	if node == k.root {
 		return false
 	}
-	delete(k.nodes, node)
+	k.nodes.remove(node)
 	delete(k.dirs, node)
 	delete(k.contended, node)
-	k.shrink()
 	return true
-}
-
-// shrink gives memory back when a kernel that held many nodes has forgotten most:
-// a map never does. mu held.
-func (k *kernel) shrink() {
-	const worthwhile = 1 << 15
-	n := len(k.nodes)
-	if k.peak = max(k.peak, n); k.peak < worthwhile || n > k.peak/8 {
-		return
-	}
-	smaller := make(map[backend.NodeID]known, n)
-	for node, kn := range k.nodes {
-		smaller[node] = kn
-	}
-	k.nodes, k.peak = smaller, n
 }
 
 // opened counts the open files of a node: by 1, or -1.
 func (k *kernel) opened(node backend.NodeID, by int32) {
 	k.mu.Lock()
-	if n, ok := k.nodes[node]; ok {
+	if n, ok := k.nodes.get(node); ok {
 		n.opens = uint32(int32(n.opens) + by)
 		if c := k.contended[node]; c != nil && n.opens == 0 && c.telling == 0 {
 			delete(k.contended, node)
 		}
-		k.nodes[node] = n
+		k.nodes.put(node, n)
 	}
 	k.mu.Unlock()
 }
@@ -270,10 +252,10 @@ func (k *kernel) opened(node backend.NodeID, by int32) {
 func (k *kernel) blind(node backend.NodeID) {
 	now := k.now()
 	k.mu.Lock()
-	if n, ok := k.nodes[node]; ok {
+	if n, ok := k.nodes.get(node); ok {
 		n.at = now
 		n.marks |= markBlind
-		k.nodes[node] = n
+		k.nodes.put(node, n)
 	}
 	k.mu.Unlock()
 }
@@ -281,7 +263,7 @@ func (k *kernel) blind(node backend.NodeID) {
 // holds tells whether the kernel was told of node and has not forgotten it.
 func (k *kernel) holds(node backend.NodeID) bool {
 	k.mu.Lock()
-	_, ok := k.nodes[node]
+	_, ok := k.nodes.get(node)
 	k.mu.Unlock()
 	return ok
 }
@@ -290,19 +272,19 @@ func (k *kernel) holds(node backend.NodeID) bool {
 func (k *kernel) take(node backend.NodeID, m marks) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n := k.nodes[node]
+	n, _ := k.nodes.get(node)
 	if n.marks&m == 0 {
 		return false
 	}
 	n.marks &^= m
-	k.nodes[node] = n
+	k.nodes.put(node, n)
 	return true
 }
 
 // armedData tells whether the kernel may hold pages of node.
 func (k *kernel) armedData(node backend.NodeID) bool {
 	k.mu.Lock()
-	n := k.nodes[node]
+	n, _ := k.nodes.get(node)
 	k.mu.Unlock()
 	return n.marks&markData != 0
 }
@@ -311,7 +293,7 @@ func (k *kernel) armedData(node backend.NodeID) bool {
 func (k *kernel) size() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.nodes)
+	return k.nodes.n
 }
 
 // bury empties the memory when the connection has ended and lists the nodes it
@@ -319,11 +301,11 @@ func (k *kernel) size() int {
 func (k *kernel) bury() []backend.NodeID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	held := make([]backend.NodeID, 0, len(k.nodes))
-	for node := range k.nodes {
+	held := make([]backend.NodeID, 0, k.nodes.n)
+	for node := range k.nodes.all() {
 		held = append(held, node)
 	}
-	k.nodes, k.dirs, k.dead = make(map[backend.NodeID]known), make(map[backend.NodeID]*absent), true
+	k.nodes, k.dirs, k.dead = newNodeTable(), make(map[backend.NodeID]*absent), true
 	return held
 }
 
@@ -340,8 +322,8 @@ func (k *kernel) isAbsent(parent backend.NodeID, name string) bool {
 func (k *kernel) setRoot(node backend.NodeID) {
 	k.mu.Lock()
 	k.root = node
-	n := k.nodes[node]
+	n, _ := k.nodes.get(node)
 	n.lookups = 1
-	k.nodes[node] = n
+	k.nodes.put(node, n)
 	k.mu.Unlock()
 }

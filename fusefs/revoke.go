@@ -53,7 +53,7 @@ func (k *kernel) held(all bool, of map[backend.VolumeID]bool) []nodeID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []nodeID
-	for node := range k.nodes {
+	for node := range k.nodes.all() {
 		if all || of[node.Volume()] {
 			out = append(out, node)
 		}
