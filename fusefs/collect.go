@@ -179,7 +179,7 @@ func (k *kernel) dataChanged(c *view.Change, get func() *notices) {
 		return
 	}
 	note := inodeNotice{node: c.Node, off: -1, clear: markAttr, seq: n.seq, echo: k.echo(c.Node, &n)}
-	if c.Sized && n.marks&markAttr != 0 {
+	if _, awaited := k.late[c.Node]; c.Sized && (awaited || n.marks&markAttr != 0) {
 		note.late = span{c.Off, c.Off + c.Len}
 		if c.Len == 0 {
 			note.late.end = math.MaxInt64

@@ -10,6 +10,7 @@ import (
 type disputes struct {
 	contended map[backend.NodeID]*contended // open ones
 	late      map[backend.NodeID]late       // those whose end is told of once more
+	askers    askers
 }
 
 // span is bytes [off, end) of a file; end 0: none.
@@ -30,6 +31,9 @@ func (s span) with(o span) span {
 // a size from an answer under a lock, but cuts the page cache off there only after
 // it gave the lock back. Where the file grew in between, and its last page was read
 // anew, that cut makes zeros of what is new in the page, for good.
+//
+// It takes two threads. Where one alone asked for the file, nothing is sent: it has
+// done its cut before it asks again.
 //
 // The notice makes the kernel disregard a size that is on its way to it, of which
 // READs tell too. So it waits until the file was left alone for a while: who goes on
@@ -69,7 +73,7 @@ func (k *kernel) tellLate(node backend.NodeID) {
 	}
 	delete(k.late, node)
 	n, _ := k.nodes.get(node)
-	cached := n.marks&markData != 0
+	cached := n.marks&markData != 0 && k.askers.several(node, k.now())
 	k.mu.Unlock()
 	if cached {
 		k.invalidate(&inodeNotice{node: node, off: int64(s.off), n: int64(s.end - s.off)})
@@ -95,10 +99,11 @@ type contended struct {
 // stale.
 const lockedTime = 10 * time.Millisecond
 
-// reading notes a READ of [off, off+n) before its bytes are looked up.
-func (k *kernel) reading(node backend.NodeID, off uint64, n int) {
+// reading notes a READ of [off, off+n) by thread tid before its bytes are looked up.
+func (k *kernel) reading(node backend.NodeID, tid uint32, off uint64, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.askers.note(node, tid, k.now())
 	if kn, ok := k.nodes.get(node); ok {
 		kn.seq = uint32(k.next())
 		kn.marks |= markData

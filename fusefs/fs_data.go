@@ -16,7 +16,7 @@ func (f *fileSystem) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	}
 	buf = buf[:min(len(buf), int(in.Size))]
 	// Before the bytes are read, so that no change slips in between.
-	f.kern.reading(node, in.Offset, len(buf))
+	f.kern.reading(node, in.Pid, in.Offset, len(buf))
 	r := f.request(&in.InHeader)
 	n, err := f.view.Read(&r, node, buf, in.Offset)
 	if err != nil {

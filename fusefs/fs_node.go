@@ -36,6 +36,7 @@ func (f *fileSystem) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, o
 		}
 		return f.status("lookup", err)
 	}
+	f.kern.asking(a.Node, in.Pid)
 	f.entry(out, &a)
 	return fuse.OK
 }
@@ -55,6 +56,7 @@ func (f *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.At
 	if isControl(node) {
 		return f.ctl.getattr(node, &out.Attr)
 	}
+	f.kern.asking(node, in.Pid)
 	r := f.request(&in.InHeader)
 	a, err := f.view.Getattr(&r, node)
 	if err != nil {
@@ -74,6 +76,7 @@ func (f *fileSystem) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxO
 		fillStatx(&out.Statx, &a)
 		return st
 	}
+	f.kern.asking(node, in.Pid)
 	r := f.request(&in.InHeader)
 	a, err := f.view.Getattr(&r, node)
 	if err != nil {
@@ -113,6 +116,7 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 		return fuse.EPERM
 	}
 	r.KillPriv = in.Valid&fuse.FATTR_KILL_SUIDGID != 0
+	f.kern.asking(node, in.Pid)
 	if s.Size != nil {
 		f.kern.settled(node)
 	}
