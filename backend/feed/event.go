@@ -21,6 +21,8 @@ type Event struct {
 	Node  backend.NodeID
 	Count uint64 // how often; 1 for a change
 	Flags Flags
+
+	Created bool // it tells of a new node, Node; not kept
 }
 
 // Flags tell denials from changes, and renames that replace from others.

@@ -63,6 +63,9 @@ type mark struct {
 	op    string
 }
 
+// created is the op of the mark of an event that tells of a new node.
+const created = ""
+
 type recent struct {
 	seq uint64
 	at  backend.Time
@@ -185,7 +188,11 @@ func (f *Feed) Done(e *Event) {
 	if len(f.recent) >= maxRecent {
 		clear(f.recent)
 	}
-	f.recent[mark{e.Node, e.Agent, e.Op}] = recent{e.Seq, e.Time}
+	op := e.Op
+	if e.Created {
+		op = created
+	}
+	f.recent[mark{e.Node, e.Agent, op}] = recent{e.Seq, e.Time}
 	if f.wake != nil {
 		close(f.wake)
 		f.wake = nil
@@ -193,13 +200,19 @@ func (f *Feed) Done(e *Event) {
 	f.mu.Unlock()
 }
 
-// Fresh tells that the feed has an event of op by agent on node that is less
-// than a second old and that no reader was given: one more would tell nothing.
+// Fresh tells that the feed has an event of op by agent on node, or of the
+// node's creation by agent, that is less than a second old and that no reader
+// was given: one more would tell nothing.
 func (f *Feed) Fresh(node backend.NodeID, agent, op string) bool {
 	f.mu.Lock()
-	r, ok := f.recent[mark{node, agent, op}]
+	made, ok := f.recent[mark{node, agent, created}]
+	r, again := f.recent[mark{node, agent, op}]
 	f.mu.Unlock()
-	return ok && r.seq > f.seen.Load() && f.opts.Clock()-r.at < backend.Time(window)
+	return ok && f.fresh(made) || again && f.fresh(r)
+}
+
+func (f *Feed) fresh(r recent) bool {
+	return r.seq > f.seen.Load() && f.opts.Clock()-r.at < backend.Time(window)
 }
 
 // Note counts a denial, to be written within a second.
@@ -267,18 +280,21 @@ func (f *Feed) Add(ctx context.Context, events ...*Event) error {
 	return nil
 }
 
-// Last is the number of the newest event; 0: there was never one.
-func (f *Feed) Last() uint64 { return f.last.Load() }
+// Last is the number of the newest event, 0 if there was never one, and counts
+// as given to a reader: who goes on after it misses nothing.
+func (f *Feed) Last() uint64 {
+	for last := f.last.Load(); ; {
+		if old := f.seen.Load(); last <= old || f.seen.CompareAndSwap(old, last) {
+			return last
+		}
+	}
+}
 
 // Read calls fn with up to limit events after a number, in order, and tells the
 // number to go on after: it is greater than after if there was any. An error of
 // fn ends it; backend.ErrStop without one, and the event counts as read.
 func (f *Feed) Read(ctx context.Context, after uint64, limit int, fn func(*Event) error) (next uint64, err error) {
-	for last := f.last.Load(); ; { // before it is read: what comes later is an event of its own
-		if old := f.seen.Load(); last <= old || f.seen.CompareAndSwap(old, last) {
-			break
-		}
-	}
+	f.Last() // before it is read: what comes later is an event of its own
 	next = after
 	if after == maxSeq {
 		return next, nil

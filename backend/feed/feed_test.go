@@ -128,6 +128,28 @@ func TestFresh(t *testing.T) {
 	}
 }
 
+// TestFreshAfterCreation: what the creator does to a new node at once belongs to
+// the event of its creation.
+func TestFreshAfterCreation(t *testing.T) {
+	c := clock{now: backend.Time(time.Hour)}
+	f := open(t, mem.New(mem.Options{}), feed.Options{Clock: func() backend.Time { return c.now }})
+	made := feed.Event{Op: "create", Agent: "web", Node: 7, Created: true}
+	add(t, f, made)
+	if !f.Fresh(7, "web", "write") || !f.Fresh(7, "web", "attr") || f.Fresh(7, "other", "write") || f.Fresh(8, "web", "write") {
+		t.Error("after the creation: of this node by its creator nothing more is told")
+	}
+	f.Last()
+	if f.Fresh(7, "web", "write") {
+		t.Error("fresh after a reader took the place to go on from")
+	}
+	made.Node = 9
+	add(t, f, made)
+	c.now += backend.Time(2 * time.Second)
+	if f.Fresh(9, "web", "write") {
+		t.Error("fresh two seconds after the creation")
+	}
+}
+
 // TestDenialsAreCounted and bounded: a loop fills nothing.
 func TestDenialsAreCounted(t *testing.T) {
 	f := open(t, mem.New(mem.Options{}), feed.Options{})

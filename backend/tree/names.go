@@ -81,6 +81,9 @@ func (tx *Txn) Create(parent backend.Ino, name string, s CreateSpec) (backend.At
 		n.rec = tx.newNode(w, s, &prec, now)
 		n.rec.link = Link{Parent: parent, Name: name}
 		n.ino = w.nextIno()
+		if ev := tx.Op.Event; ev != nil {
+			ev.Node, ev.Created = tx.node(n.ino), true
+		}
 		w.putXattrs(n.ino, &n.rec, s.Xattrs)
 		e.ino = n.ino
 		w.putDirent(parent, name, e)

@@ -66,6 +66,9 @@ func TestEveryChangeIsInTheFeed(t *testing.T) {
 	w.ok(err, "mkdir")
 	file, _, err := v.Create(nil, dir, "f", 0o644, true, view.OpenFlags{Write: true})
 	w.ok(err, "create")
+	_, err = v.Write(nil, file.Node, []byte("y"), 0)
+	w.ok(err, "write what is part of the creation")
+	f.Last() // what comes now is told
 	for i := range 100 {
 		_, err = v.Write(nil, file.Node, []byte("x"), uint64(i))
 		w.ok(err, "write")
