@@ -22,6 +22,8 @@ ROUNDS   ?= 50
 # make soak: how many operations, and how many inodes to measure memory with.
 OPS      ?= 1000000
 INODES   ?= 100000
+# make everything: how long it lasts.
+FOR      ?= 1h
 # Which packages; make test PKG=./backend/...
 PKG      ?= ./...
 
@@ -98,6 +100,11 @@ crash: ## killed daemons and power cuts, each test ROUNDS times (50)
 soak: ## OPS (1000000) mixed operations over four mounts with two restarts: nothing is lost, nothing grows
 	@scripts/deps test
 	$(GOTEST) -count=1 -v ./scripts/soak -ops $(OPS) -inodes $(INODES)
+
+.PHONY: everything
+everything: ## fsx, stress-ng, git, SQLite, listings and copies at once over three mounts, FOR (1h)
+	@scripts/deps test
+	$(GOTEST) -count=1 -timeout=0 -v -run TestEverything ./scripts/soak -for $(FOR)
 
 .PHONY: cases
 cases: ## the failures that users of other systems reported, on two real mounts

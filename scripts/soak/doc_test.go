@@ -16,5 +16,8 @@
 // descriptors and threads are counted all the time: in the last third of it there
 // are no more than in the first.
 //
+// TestEverything has fsx, stress-ng, git, SQLite, listings and copies work at once
+// over three mounts, for as long as -for says.
+//
 // make soak OPS=10000000 does that many operations; by default it is a short one.
 package soak
