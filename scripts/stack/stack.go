@@ -93,23 +93,6 @@ func NewWith(o Options) (*Stack, error) {
 	return s, nil
 }
 
-func (s *Stack) build() error {
-	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return fmt.Errorf("go list -m: %w", err)
-	}
-	args := []string{"build", "-o", s.bin}
-	if raceDetector {
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, "./cmd/warren")...)
-	cmd.Dir = strings.TrimSpace(string(top))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return os.Symlink(filepath.Base(s.bin), filepath.Join(filepath.Dir(s.bin), "warren"))
-}
-
 // Start runs the daemon and returns when it answers.
 func (s *Stack) Start() error {
 	cmd := exec.Command(s.bin, append([]string{"serve"}, s.serve...)...)
