@@ -103,16 +103,18 @@ var law = map[string]rule{
 	"cmd/warren": {
 		may: []string{"control", "control/archive", "control/mcp", "fusefs/mountinfo"}, tests: []string{"..."},
 		why: "commands are clients of the daemon; wiring names the files that are more"},
-	"scripts/lawtest":   {why: "reads source, runs none of it"},
-	"scripts/stack":     {why: "drives the program from outside, as a user does"},
-	"scripts/casetest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
-	"scripts/worktest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
-	"scripts/crashtest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
-	"scripts/fsx":       {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
-	"scripts/soak":      {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
-	"scripts/fulltest":  {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
-	"scripts/bench":     {why: "drives programs from outside, ours and others"},
-	"scripts/nullfs":    {why: "the floor that bench compares with: FUSE and nothing of ours"},
+	"scripts/lawtest":    {why: "reads source, runs none of it"},
+	"scripts/stack":      {why: "drives the program from outside, as a user does"},
+	"scripts/casetest":   {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/worktest":   {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/crashtest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/escapetest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as an attacker does"},
+	"scripts/fsx":        {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/attack":     {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, as a soul does, and ends its rights by the API"},
+	"scripts/soak":       {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/fulltest":   {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
+	"scripts/bench":      {why: "drives programs from outside, ours and others"},
+	"scripts/nullfs":     {why: "the floor that bench compares with: FUSE and nothing of ours"},
 }
 
 // wiring are the files of cmd/warren that may import anything: the daemon
