@@ -6,44 +6,66 @@ import (
 	"github.com/warrenfs/warren/backend"
 )
 
-// askers remembers, for a while, whether one thread alone asked for a file's
-// attributes and bytes. It has a fixed size; two files that share a place are
-// taken for asked by several.
-type askers [512]asker
+// askers are the threads whose last request was answered with attributes: they may
+// not have taken those in yet. A thread that asks for something else has.
+type askers map[uint32]asking
 
-type asker struct {
-	node    backend.NodeID
-	tid     uint32 // 0: not known
-	at      uint32 // of the last asking, ms since start
-	several bool
+// asking is what a thread asked for last.
+type asking struct {
+	node backend.NodeID // 0: not known yet
+	at   uint32         // ms since start
 }
 
-func (l *askers) place(node backend.NodeID) *asker {
-	return &l[uint64(node)*0x9e3779b97f4a7c15>>(64-9)]
+// manyAskers is how many are kept before those are dropped that asked long ago.
+const manyAskers = 256
+
+// pending tells whether the answer may not have been taken in yet.
+func (a asking) pending(now uint32) bool { return now-a.at < uint32(blindTime/time.Millisecond) }
+
+// note notes that thread tid is about to be told node's attributes.
+func (l askers) note(tid uint32, node backend.NodeID, now uint32) {
+	if len(l) >= manyAskers {
+		for t, a := range l {
+			if !a.pending(now) {
+				delete(l, t)
+			}
+		}
+	}
+	l[tid] = asking{node, now}
 }
 
-// recent tells whether an answer of that time may not have been taken in yet.
-func (a *asker) recent(now uint32) bool {
-	return a.node != 0 && now-a.at < uint32(blindTime/time.Millisecond)
+// of lists who may not have taken in an answer about node yet.
+func (l askers) of(node backend.NodeID, now uint32) (tids []uint32) {
+	for t, a := range l {
+		if (a.node == node || a.node == 0) && a.pending(now) {
+			tids = append(tids, t)
+		}
+	}
+	return tids
 }
 
-// note notes that thread tid asks for node.
-func (l *askers) note(node backend.NodeID, tid, now uint32) {
-	a := l.place(node)
-	mixed := a.recent(now) && (a.several || a.node != node || a.tid != tid)
-	*a = asker{node: node, tid: tid, at: now, several: mixed || tid == 0}
+// noThread is the number of threads that this pid namespace does not see.
+const noThread = 0
+
+// here notes that thread tid is here with a request, so that it has taken in what it
+// was answered. mu held.
+func (k *kernel) here(tid uint32) {
+	if tid != noThread { // who is one of many
+		delete(k.askers, tid)
+	}
 }
 
-// several tells whether node may have been asked for by more than one thread of
-// late.
-func (l *askers) several(node backend.NodeID, now uint32) bool {
-	a := l.place(node)
-	return a.recent(now) && (a.several || a.node != node)
-}
-
-// asking notes that thread tid asks for node's attributes.
-func (k *kernel) asking(node backend.NodeID, tid uint32) {
+// alive is here for what holds no lock.
+func (k *kernel) alive(tid uint32) {
 	k.mu.Lock()
-	k.askers.note(node, tid, k.now())
+	k.here(tid)
+	k.mu.Unlock()
+}
+
+// asking notes that thread tid is about to be told node's attributes; node is 0
+// where they are those of a name that is yet to be looked up.
+func (k *kernel) asking(tid uint32, node backend.NodeID) {
+	k.mu.Lock()
+	k.askers.note(tid, node, k.now())
 	k.mu.Unlock()
 }

@@ -3,42 +3,90 @@ package fusefs
 import (
 	"testing"
 	"time"
-
-	"github.com/warrenfs/warren/backend"
 )
 
-// TestAskers: a file is asked for by several threads if two of them did within
-// the time that an answer may take, or if another file has its place.
-func TestAskers(t *testing.T) {
-	const blind = uint32(blindTime / time.Millisecond)
+// TestLateNotices: a file that grew is told of once more if a thread may not have
+// taken in its old size when another read the end of it.
+func TestLateNotices(t *testing.T) {
+	const node, end = 7, 10_000
+	grown := span{end, 2 * end}
 	for _, c := range []struct {
 		name string
-		asks func(l *askers)
-		now  uint32
+		do   func(k *kernel)
 		want bool
 	}{
-		{"nobody", func(*askers) {}, 5, false},
-		{"one thread", func(l *askers) { l.note(7, 1, 0); l.note(7, 1, 5) }, 6, false},
-		{"two threads", func(l *askers) { l.note(7, 1, 0); l.note(7, 2, 5); l.note(7, 2, 6) }, 7, true},
-		{"two threads, long ago", func(l *askers) { l.note(7, 1, 0); l.note(7, 2, 5) }, 5 + blind, false},
-		{"two threads, one long ago", func(l *askers) { l.note(7, 1, 0); l.note(7, 2, blind) }, blind + 1, false},
-		{"a thread without a number", func(l *askers) { l.note(7, 0, 0) }, 1, true},
-		{"another file in its place", func(l *askers) { l.note(7, 1, 0); l.note(twin(l, 7), 1, 1) }, 2, true},
-		{"back in its place", func(l *askers) { l.note(7, 1, 0); l.note(twin(l, 7), 1, 1); l.note(7, 1, 2) }, 3, true},
+		{"nobody asked", func(k *kernel) {
+			k.toldLate(node, grown)
+			k.reading(node, 2, end, 100)
+		}, false},
+		{"one thread", func(k *kernel) {
+			k.asking(1, node)
+			k.toldLate(node, grown)
+			k.reading(node, 1, end, 100)
+		}, false},
+		{"two threads", func(k *kernel) {
+			k.asking(1, node)
+			k.toldLate(node, grown)
+			k.reading(node, 2, end, 100)
+		}, true},
+		{"two threads, a name being looked up", func(k *kernel) {
+			k.asking(1, 0)
+			k.toldLate(node, grown)
+			k.reading(node, 2, end, 100)
+		}, true},
+		{"the first has done something else before it grew", func(k *kernel) {
+			k.asking(1, node)
+			k.alive(1)
+			k.toldLate(node, grown)
+			k.reading(node, 2, end, 100)
+		}, false},
+		{"the first has done something else before the second read", func(k *kernel) {
+			k.asking(1, node)
+			k.toldLate(node, grown)
+			k.alive(1)
+			k.reading(node, 2, end, 100)
+		}, false},
+		{"the second reads what was there before", func(k *kernel) {
+			k.asking(1, node)
+			k.toldLate(node, grown)
+			k.reading(node, 2, 0, 100)
+		}, false},
+		{"threads without numbers", func(k *kernel) {
+			k.asking(noThread, node)
+			k.alive(noThread)
+			k.toldLate(node, grown)
+			k.reading(node, noThread, end, 100)
+		}, true},
+		{"it grew again", func(k *kernel) {
+			k.asking(1, node)
+			k.toldLate(node, grown)
+			k.alive(1)
+			k.asking(1, node)
+			k.toldLate(node, span{2 * end, 3 * end})
+			k.reading(node, 2, end, 100)
+		}, true},
 	} {
-		var l askers
-		c.asks(&l)
-		if got := l.several(7, c.now); got != c.want {
-			t.Errorf("%s: several is %v", c.name, got)
+		k := newKernel(nil)
+		c.do(k)
+		k.mu.Lock()
+		if got := k.late[node].needed; got != c.want {
+			t.Errorf("%s: needed is %v", c.name, got)
 		}
+		k.mu.Unlock()
 	}
 }
 
-// twin is another node that has the same place.
-func twin(l *askers, node backend.NodeID) backend.NodeID {
-	other := node + 1
-	for l.place(other) != l.place(node) {
-		other++
+// TestAskers: those that asked long ago are not kept.
+func TestAskers(t *testing.T) {
+	l := askers{}
+	const blind = uint32(blindTime / time.Millisecond)
+	for tid := range uint32(10 * manyAskers) {
+		l.note(tid+1, 7, tid*blind/100)
 	}
-	return other
+	if len(l) > manyAskers+1 {
+		t.Errorf("%d are kept", len(l))
+	}
+	if n := len(l.of(7, 10*manyAskers*blind/100)); n > 100 || n < 90 {
+		t.Errorf("%d of them are pending", n)
+	}
 }

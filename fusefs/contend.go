@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
@@ -27,13 +28,12 @@ func (s span) with(o span) span {
 	return span{min(s.off, o.off), max(s.end, o.end)}
 }
 
-// toldLate has the pages of s dropped once more, a little later. The kernel takes
-// a size from an answer under a lock, but cuts the page cache off there only after
-// it gave the lock back. Where the file grew in between, and its last page was read
-// anew, that cut makes zeros of what is new in the page, for good.
-//
-// It takes two threads. Where one alone asked for the file, nothing is sent: it has
-// done its cut before it asks again.
+// toldLate has the pages of s dropped once more, a little later, if need be. The
+// kernel takes a size from an answer under a lock, but cuts the page cache off there
+// only after it gave the lock back. Where the file grew in between, and another thread
+// had its last page read anew, that cut makes zeros of what is new in the page, for
+// good. So there is need if a thread may not have taken in such an answer now, and
+// still has not when another reads.
 //
 // The notice makes the kernel disregard a size that is on its way to it, of which
 // READs tell too. So it waits until the file was left alone for a while: who goes on
@@ -42,11 +42,35 @@ func (k *kernel) toldLate(node backend.NodeID, s span) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	have, known := k.late[node]
+	suspects := k.askers.of(node, k.now())
+	if !known && len(suspects) == 0 {
+		return
+	}
 	have.span = have.with(s)
+	for _, t := range suspects {
+		if !slices.Contains(have.suspects, t) {
+			have.suspects = append(have.suspects, t)
+		}
+	}
 	k.late[node] = have
 	if !known {
 		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
 	}
+}
+
+// readLate notes that thread tid reads [off, end) of node. mu held.
+func (k *kernel) readLate(node backend.NodeID, tid uint32, end uint64) {
+	l, ok := k.late[node]
+	if !ok || l.needed || end+backend.BlockSize <= l.off {
+		return
+	}
+	for _, t := range l.suspects {
+		a, still := k.askers[t]
+		if still && (t != tid || t == noThread) && (a.node == node || a.node == 0) {
+			l.needed = true
+		}
+	}
+	k.late[node] = l
 }
 
 // asked puts off a late notice of node. mu held.
@@ -60,24 +84,38 @@ func (k *kernel) asked(node backend.NodeID) {
 // late is a notice that is to come.
 type late struct {
 	span
-	answered uint32 // when attributes or bytes of the file were last asked for, ms since start
+	answered uint32   // when attributes or bytes of the file were last asked for, ms since start
+	suspects []uint32 // threads that may have had to take in an answer when the file grew
+	needed   bool     // another thread has read since
 }
 
 func (k *kernel) tellLate(node backend.NodeID) {
 	k.mu.Lock()
 	s := k.late[node]
-	if s.answered > 0 && k.now()-s.answered < uint32(echoDelay/4/time.Millisecond) {
+	busy := s.answered > 0 && k.now()-s.answered < uint32(echoDelay/4/time.Millisecond)
+	if s.needed && busy || !s.needed && k.waits(&s) {
 		k.mu.Unlock()
 		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
 		return
 	}
 	delete(k.late, node)
 	n, _ := k.nodes.get(node)
-	cached := n.marks&markData != 0 && k.askers.several(node, k.now())
+	cached := n.marks&markData != 0 && s.needed
 	k.mu.Unlock()
 	if cached {
 		k.invalidate(&inodeNotice{node: node, off: int64(s.off), n: int64(s.end - s.off)})
 	}
+}
+
+// waits tells whether one of the suspects may still have to take in its answer.
+// mu held.
+func (k *kernel) waits(s *late) bool {
+	for _, t := range s.suspects {
+		if a, still := k.askers[t]; still && a.pending(k.now()) {
+			return true
+		}
+	}
+	return false
 }
 
 // contended is kept of a file that this mount has open while another changes
@@ -103,7 +141,8 @@ const lockedTime = 10 * time.Millisecond
 func (k *kernel) reading(node backend.NodeID, tid uint32, off uint64, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.askers.note(node, tid, k.now())
+	k.here(tid)
+	k.readLate(node, tid, off+uint64(n))
 	if kn, ok := k.nodes.get(node); ok {
 		kn.seq = uint32(k.next())
 		kn.marks |= markData

@@ -73,6 +73,7 @@ func (k *kernel) unwire(w uint64) nodeID {
 
 // request tells the view who asks.
 func (f *fileSystem) request(h *fuse.InHeader) view.Request {
+	f.kern.alive(h.Pid)
 	if q := f.handed; q != nil {
 		return view.Request{UID: q.uid, GID: q.gid, Origin: backend.Origin{Conn: f.conn, Request: h.Unique}}
 	}

@@ -76,6 +76,7 @@ func (f *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *
 		return fuse.EXDEV
 	}
 	r := f.request(&in.InHeader)
+	f.kern.asking(in.Pid, node)
 	a, err := f.view.Link(&r, node, parent, name)
 	if err != nil {
 		return f.status("link", err)

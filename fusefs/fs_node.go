@@ -28,6 +28,7 @@ func (f *fileSystem) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, o
 		return fuse.ENOENT
 	}
 	r := f.request(in)
+	f.kern.asking(in.Pid, 0)
 	a, err := f.view.Lookup(&r, parent, name)
 	if err != nil {
 		if backend.KindOf(err) == backend.NotFound && f.kern.isAbsent(parent, name) {
@@ -36,7 +37,7 @@ func (f *fileSystem) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, o
 		}
 		return f.status("lookup", err)
 	}
-	f.kern.asking(a.Node, in.Pid)
+	f.kern.asking(in.Pid, a.Node)
 	f.entry(out, &a)
 	return fuse.OK
 }
@@ -56,8 +57,8 @@ func (f *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.At
 	if isControl(node) {
 		return f.ctl.getattr(node, &out.Attr)
 	}
-	f.kern.asking(node, in.Pid)
 	r := f.request(&in.InHeader)
+	f.kern.asking(in.Pid, node)
 	a, err := f.view.Getattr(&r, node)
 	if err != nil {
 		return f.status("getattr", err)
@@ -76,8 +77,8 @@ func (f *fileSystem) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxO
 		fillStatx(&out.Statx, &a)
 		return st
 	}
-	f.kern.asking(node, in.Pid)
 	r := f.request(&in.InHeader)
+	f.kern.asking(in.Pid, node)
 	a, err := f.view.Getattr(&r, node)
 	if err != nil {
 		return f.status("statx", err)
@@ -116,7 +117,7 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 		return fuse.EPERM
 	}
 	r.KillPriv = in.Valid&fuse.FATTR_KILL_SUIDGID != 0
-	f.kern.asking(node, in.Pid)
+	f.kern.asking(in.Pid, node)
 	if s.Size != nil {
 		f.kern.settled(node)
 	}

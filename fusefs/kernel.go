@@ -91,7 +91,7 @@ func newKernel(count *counters) *kernel {
 		nodes: newNodeTable(),
 		dirs:  make(map[backend.NodeID]*absent),
 
-		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late)},
+		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late), askers: make(askers)},
 	}
 }
 
