@@ -257,7 +257,7 @@ func (r *Registry) RemoveAgent(ctx context.Context, key string) error {
 			records[k] = rec
 		}
 	}
-	if err := r.put(ctx, records); err != nil {
+	if _, err := r.write(ctx, records); err != nil { // finishRemoval waits
 		return err
 	}
 	r.mu.Lock()

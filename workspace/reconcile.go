@@ -28,15 +28,16 @@ func (r *Registry) create(ctx context.Context, key string, rec any, vols []volum
 }
 
 // replace stores changed records and publishes; a policy that refuses the new
-// facts takes it all back. change held.
+// facts takes it all back. What is published is in the log, and on the disk when
+// it returns. change held.
 func (r *Registry) replace(ctx context.Context, next, old map[string]any, apply, undo func()) error {
-	if err := r.put(ctx, next); err != nil {
+	lsn, err := r.write(ctx, next)
+	if err != nil {
 		return err
 	}
 	r.locked(apply)
-	err := r.publish(ctx)
-	if err == nil {
-		return nil
+	if err = r.publish(ctx); err == nil {
+		return r.store.WaitDurable(ctx, lsn)
 	}
 	r.locked(undo)
 	return errors.Join(err, r.put(context.WithoutCancel(ctx), old))

@@ -110,7 +110,17 @@ func (r *Registry) load(ctx context.Context) error {
 // put stores records (nil value: deletes) in one transaction and waits until
 // they are on disk.
 func (r *Registry) put(ctx context.Context, records map[string]any) error {
-	lsn, err := r.store.Update(ctx, func(tx backend.Tx) error {
+	lsn, err := r.write(ctx, records)
+	if err != nil {
+		return err
+	}
+	return r.store.WaitDurable(ctx, lsn)
+}
+
+// write is put that does not wait: a right that ends does not last for as long as
+// a disk is busy.
+func (r *Registry) write(ctx context.Context, records map[string]any) (backend.LSN, error) {
+	return r.store.Update(ctx, func(tx backend.Tx) error {
 		for _, k := range slices.Sorted(maps.Keys(records)) {
 			var err error
 			if v := records[k]; v == nil {
@@ -124,10 +134,6 @@ func (r *Registry) put(ctx context.Context, records map[string]any) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return r.store.WaitDurable(ctx, lsn)
 }
 
 // publish tells every mount the facts as the maps are now. change held, or

@@ -92,7 +92,7 @@ func (r *Registry) RemoveUser(ctx context.Context, id string) error {
 	maps.Copy(records, ended)
 	others, fewerMapped := r.withoutMapped("/users/" + id)
 	maps.Copy(records, fewerMapped)
-	if err := r.put(ctx, records); err != nil {
+	if _, err := r.write(ctx, records); err != nil { // finishRemoval waits
 		return err
 	}
 	r.mu.Lock()
