@@ -21,7 +21,8 @@ type Agent struct {
 	Mode     string      `json:"mode,omitempty"` // how it works under its parent; see ModeOwn
 	Name     string      `json:"name,omitempty"`
 	Email    string      `json:"email"`
-	RunUID   uint32      `json:"run_uid"` // its own uid on the host, for commands run as it by root
+	Active   string      `json:"active,omitempty"` // tree path of the project that it works in
+	RunUID   uint32      `json:"run_uid"`          // its own uid on the host, for commands run as it by root
 	Created  time.Time   `json:"created"`
 	Removing bool        `json:"removing,omitempty"`
 }
@@ -82,9 +83,18 @@ type Settings struct {
 	// DenyNames replaces the default name deny-list unless it is nil.
 	DenyNames  []string        `json:"deny_names"` // null: the default; []: none
 	Exceptions []NameException `json:"exceptions,omitempty"`
+	NameRules  []NameRule      `json:"name_rules,omitempty"`
 	// Retention says how long the kinds of file that are collected by age are
 	// kept (ParseAge); what is not in it has its default.
 	Retention map[string]string `json:"retention,omitempty"`
+}
+
+// NameRule denies names to one agent ("": to all), under one tree path ("":
+// everywhere), or both.
+type NameRule struct {
+	Name  string `json:"name"`
+	Agent string `json:"agent,omitempty"`
+	Under string `json:"under,omitempty"`
 }
 
 // NameException lets a name of the deny-list be used under one tree path.
@@ -104,6 +114,7 @@ const (
 	recGrant    = "grant"
 	recPolicy   = "policy"
 	recFeedKey  = "feedkey"
+	recInbox    = "inbox"
 
 	recWorkspace = "workspace"
 	recDevice    = "device"

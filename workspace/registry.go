@@ -156,6 +156,9 @@ func (r *Registry) facts() policy.Facts {
 	for _, x := range r.settings.Exceptions {
 		f.Settings.Exceptions = append(f.Settings.Exceptions, policy.NameException(x))
 	}
+	for _, x := range r.settings.NameRules {
+		f.Settings.Rules = append(f.Settings.Rules, policy.NameRule(x))
+	}
 	for id, u := range r.users {
 		if !u.Removing {
 			f.Users[id] = true

@@ -62,19 +62,22 @@ func (r *Registry) Retention() map[string]time.Duration {
 
 // SetRetention sets how long a kind is kept, as ParseAge reads it.
 func (r *Registry) SetRetention(ctx context.Context, kind, age string) error {
+	return r.setSettings(ctx, func(s *Settings) error { return s.keep(kind, age) })
+}
+
+// keep sets how long a kind is kept.
+func (s *Settings) keep(kind, age string) error {
 	if _, known := keepDefault[kind]; !known {
 		return fail(backend.Invalid, "%q is not one of %s", kind, strings.Join(slices.Sorted(maps.Keys(keepDefault)), ", "))
 	}
 	if _, err := ParseAge(age); err != nil {
 		return err
 	}
-	return r.setSettings(ctx, func(s *Settings) error {
-		if s.Retention == nil {
-			s.Retention = map[string]string{}
-		}
-		s.Retention[kind] = age
-		return nil
-	})
+	if s.Retention == nil {
+		s.Retention = map[string]string{}
+	}
+	s.Retention[kind] = age
+	return nil
 }
 
 // Collected is what one round of a Collector did, or would do.

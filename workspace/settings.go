@@ -19,7 +19,8 @@ func (r *Registry) Settings() Settings {
 }
 
 func (s Settings) clone() Settings {
-	return Settings{DenyNames: slices.Clone(s.DenyNames), Exceptions: slices.Clone(s.Exceptions), Retention: maps.Clone(s.Retention)}
+	return Settings{DenyNames: slices.Clone(s.DenyNames), Exceptions: slices.Clone(s.Exceptions),
+		NameRules: slices.Clone(s.NameRules), Retention: maps.Clone(s.Retention)}
 }
 
 // AllowName excepts a name of the deny-list under one tree path. One that is
@@ -56,14 +57,17 @@ func (r *Registry) DisallowName(ctx context.Context, x NameException) error {
 	})
 }
 
-// without gives the settings without the exceptions that hold at top or below
-// it, and whether there were any.
+// without gives the settings without the exceptions and the name rules that hold
+// at top or below it, or for the agent whose home that is, and whether there were
+// any.
 func (s Settings) without(top string) (Settings, bool) {
 	left := s.clone()
-	left.Exceptions = slices.DeleteFunc(left.Exceptions, func(x NameException) bool {
-		return x.Under == top || strings.HasPrefix(x.Under, top+"/")
+	inside := func(under string) bool { return under == top || strings.HasPrefix(under, top+"/") }
+	left.Exceptions = slices.DeleteFunc(left.Exceptions, func(x NameException) bool { return inside(x.Under) })
+	left.NameRules = slices.DeleteFunc(left.NameRules, func(x NameRule) bool {
+		return inside(x.Under) || x.Agent != "" && "/agents/"+x.Agent == top
 	})
-	return left, len(left.Exceptions) < len(s.Exceptions)
+	return left, len(left.Exceptions)+len(left.NameRules) < len(s.Exceptions)+len(s.NameRules)
 }
 
 // setSettings changes the settings, stores and publishes them.
@@ -108,9 +112,24 @@ func cleanException(x NameException) (NameException, error) {
 // knownName refuses an exception that would except nothing: name is no entry of
 // the deny-list and matches none.
 func (r *Registry) knownName(name string) error {
-	list := r.Settings().DenyNames
-	if list == nil {
-		list = policy.DefaultDenyNames()
+	return r.Settings().knows(name)
+}
+
+// denied is the deny-list that holds for everybody everywhere.
+func (s *Settings) denied() []string {
+	if s.DenyNames == nil {
+		return policy.DefaultDenyNames()
+	}
+	return s.DenyNames
+}
+
+// knows refuses a name that nothing denies to everybody.
+func (s Settings) knows(name string) error {
+	list := slices.Clone(s.denied())
+	for _, x := range s.NameRules {
+		if x.Agent == "" {
+			list = append(list, x.Name)
+		}
 	}
 	lower := strings.ToLower(name)
 	for _, entry := range list {
@@ -122,32 +141,78 @@ func (r *Registry) knownName(name string) error {
 	return fail(backend.Invalid, "%q is not on the deny-list, so it needs no exception", name)
 }
 
-// DenyName puts a glob on the name deny-list, or takes an entry off it. It holds in
-// every mount when it returns. NotFound: it is not on the list.
-func (r *Registry) DenyName(ctx context.Context, glob string, remove bool) error {
-	if x, err := cleanException(NameException{Name: glob, Under: "/"}); err != nil {
+// DenyName puts a name on the deny-list, or takes an entry off it: of everybody, of
+// one agent, or of what is under a path. It holds in every mount when it returns.
+// NotFound: it is not on the list, or there is no such agent.
+func (r *Registry) DenyName(ctx context.Context, x NameRule, remove bool) error {
+	if x.Agent != "" {
+		if _, err := r.Agent(x.Agent); err != nil {
+			return err
+		}
+	}
+	x, err := cleanRule(x)
+	if err != nil {
 		return err
-	} else if strings.Trim(x.Name, "*?") == "" {
-		return fail(backend.Invalid, "%q would deny every name", glob)
 	}
 	return r.setSettings(ctx, func(s *Settings) error {
-		if s.DenyNames == nil {
-			s.DenyNames = policy.DefaultDenyNames()
+		if remove {
+			return s.undeny(x)
 		}
-		at := slices.IndexFunc(s.DenyNames, func(g string) bool { return strings.EqualFold(g, glob) })
-		switch {
-		case remove && at < 0:
-			return fail(backend.NotFound, "%q is not on the deny-list; `warren policy show` shows it", glob)
-		case remove:
-			s.DenyNames = slices.Delete(s.DenyNames, at, at+1)
-		case at < 0:
-			s.DenyNames = append(s.DenyNames, glob)
-		}
-		if len(s.DenyNames) > maxDenyNames {
-			return fail(backend.Quota, "the deny-list has %d entries", maxDenyNames)
-		}
-		return nil
+		return s.deny(x)
 	})
+}
+
+// cleanRule gives a rule the one spelling it is stored in.
+func cleanRule(x NameRule) (NameRule, error) {
+	under := x.Under
+	if under == "" {
+		under = "/"
+	}
+	c, err := cleanException(NameException{Name: x.Name, Under: under})
+	if err != nil {
+		return x, err
+	}
+	if strings.Trim(x.Name, "*?") == "" {
+		return x, fail(backend.Invalid, "%q would deny every name", x.Name)
+	}
+	if x.Under = c.Under; x.Under == "/" {
+		x.Under = ""
+	}
+	return x, nil
+}
+
+// same tells whether two clean rules are the same entry.
+func (x NameRule) same(y NameRule) bool {
+	return strings.EqualFold(x.Name, y.Name) && x.Agent == y.Agent && x.Under == y.Under
+}
+
+// deny puts a clean rule on the list.
+func (s *Settings) deny(x NameRule) error {
+	if x.Agent == "" && x.Under == "" {
+		if list := s.denied(); !slices.ContainsFunc(list, func(g string) bool { return strings.EqualFold(g, x.Name) }) {
+			s.DenyNames = append(slices.Clone(list), x.Name)
+		}
+	} else if !slices.ContainsFunc(s.NameRules, x.same) {
+		s.NameRules = append(s.NameRules, x)
+	}
+	if n := len(s.DenyNames) + len(s.NameRules); n > maxDenyNames {
+		return fail(backend.Quota, "the deny-list has at most %d entries", maxDenyNames)
+	}
+	return nil
+}
+
+// undeny takes a clean rule off the list. NotFound: it is not on it.
+func (s *Settings) undeny(x NameRule) error {
+	was := len(s.denied()) + len(s.NameRules)
+	if x.Agent == "" && x.Under == "" {
+		s.DenyNames = slices.DeleteFunc(append([]string{}, s.denied()...), func(g string) bool { return strings.EqualFold(g, x.Name) })
+	} else {
+		s.NameRules = slices.DeleteFunc(s.NameRules, x.same)
+	}
+	if len(s.denied())+len(s.NameRules) == was {
+		return fail(backend.NotFound, "%q is not on that deny-list; `warren policy settings` shows it", x.Name)
+	}
+	return nil
 }
 
 // maxDenyNames bounds the deny-list.

@@ -1,0 +1,275 @@
+package workspace
+
+import (
+	"bytes"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy/view"
+)
+
+// journalTitle begins a journal.
+const journalTitle = "# Journal\n"
+
+// maxTodos bounds the todos of one entry.
+const maxTodos = 100
+
+// Note is what AppendJournal adds.
+type Note struct {
+	Summary, Details string
+	Todos            []Todo
+}
+
+func (n *Note) check() error {
+	if strings.TrimSpace(n.Summary) == "" {
+		return fail(backend.Invalid, "summary: it is missing")
+	}
+	if err := checkProse("summary", n.Summary); err != nil {
+		return err
+	}
+	if err := checkProse("details", n.Details); err != nil {
+		return err
+	}
+	if len(n.Todos) > maxTodos {
+		return fail(backend.Invalid, "todos: at most %d", maxTodos)
+	}
+	for _, t := range n.Todos {
+		if err := checkWhom(t.For); err != nil {
+			return err
+		}
+		if err := checkLine("todo", t.Text, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendJournal adds an entry to a project's journal, as one step for every
+// reader, and gives its heading's time and the file. The journal is made if it is
+// not there.
+func (l *Layer) AppendJournal(v *view.View, project string, n Note) (e JournalEntry, at string, err error) {
+	if err := n.check(); err != nil {
+		return e, "", err
+	}
+	a, err := l.agentOf(v)
+	if err != nil {
+		return e, "", err
+	}
+	p, err := l.ProjectDir(v, project)
+	if err != nil {
+		return e, "", err
+	}
+	text := strings.Trim(n.Summary, "\n")
+	if d := strings.Trim(n.Details, "\n"); d != "" {
+		text += "\n" + d
+	}
+	e = JournalEntry{At: l.reg.now().UTC().Truncate(time.Minute), Agent: a.Key, Name: a.Name, Text: text, Todos: n.Todos}
+	at, err = p.file(v, journalName)
+	if err != nil {
+		return e, "", err
+	}
+	return e, at, l.addEntry(v, p, at, &e)
+}
+
+// addEntry puts e at the end of the journal at a tree path.
+func (l *Layer) addEntry(v *view.View, p ProjectDir, at string, e *JournalEntry) error {
+	defer l.lock(at)()
+	for range 16 {
+		begin, end, err := ends(v, at)
+		if isKind(err, backend.NotFound) {
+			_, err = v.MakeHere(at, strings.NewReader(journalTitle+"\n"+e.encode("\n")), 0)
+			if isKind(err, backend.Exist) {
+				continue
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		nl := eol(begin)
+		add := nl + e.encode(nl) // an empty line in front
+		switch {
+		case len(begin) == 0:
+			add = journalTitle + add
+		case end != '\n': // somebody's editor
+			add = nl + add
+		}
+		_, err = v.AmendFile(at, view.AtEnd, []byte(add), view.Cond{})
+		if isKind(err, backend.NotFound) {
+			if _, gone := v.Resolve(p.Path); gone != nil {
+				return gone
+			}
+			continue
+		}
+		return err
+	}
+	return fail(backend.Conflict, "%s is being replaced all the time; try again", at)
+}
+
+// ends gives the beginning of a file, 4 KiB at most, and its last byte.
+func ends(v *view.View, at string) (begin []byte, last byte, err error) {
+	f, err := v.Find(at, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	if f.Attr.Type != backend.TypeRegular {
+		return nil, 0, fail(backend.Invalid, "%s is not a file", at)
+	}
+	begin = make([]byte, min(f.Attr.Size, 4096))
+	n, err := v.Read(nil, f.Attr.Node, begin, 0)
+	if err != nil || n == 0 {
+		return nil, 0, err
+	}
+	var b [1]byte
+	_, err = v.Read(nil, f.Attr.Node, b[:], f.Attr.Size-1)
+	return begin[:n], b[0], err
+}
+
+// ReadJournal gives the last n entries of a project's journal, oldest first; where
+// the journal has fewer, also those of its archive.
+func (l *Layer) ReadJournal(v *view.View, project string, n int) (entries []JournalEntry, at string, err error) {
+	p, err := l.ProjectDir(v, project)
+	if err != nil {
+		return nil, "", err
+	}
+	entries, err = p.journal(v, n)
+	return entries, p.Path + "/" + journalName, err
+}
+
+// journal reads the last n entries.
+func (p ProjectDir) journal(v *view.View, n int) ([]JournalEntry, error) {
+	data, _, err := p.read(v, journalName)
+	if err != nil {
+		return nil, err
+	}
+	out := lastEntries(string(data), n)
+	if len(out) >= n {
+		return out, nil
+	}
+	months, err := p.months(v)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Backward(months) {
+		if len(out) >= n {
+			break
+		}
+		old, _, err := p.read(v, archiveDir+"/"+name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(lastEntries(string(old), n-len(out)), out...)
+	}
+	return out, nil
+}
+
+func lastEntries(text string, n int) []JournalEntry {
+	all := parseJournal(text)
+	return all[max(0, len(all)-n):]
+}
+
+var monthFile = regexp.MustCompile(`^\d{4}-\d\d\.md$`)
+
+// months lists the files of a journal's archive, oldest first.
+func (p ProjectDir) months(v *view.View) (out []string, err error) {
+	at, err := p.file(v, archiveDir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := v.Find(at, false)
+	if isKind(err, backend.NotFound) || err == nil && !f.Attr.IsDir() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := v.Children(f.Attr.Node)
+	for _, c := range names {
+		if monthFile.MatchString(c.Name) && c.Type == backend.TypeRegular {
+			out = append(out, c.Name)
+		}
+	}
+	return out, err
+}
+
+// Archived tells what ArchiveJournal moved.
+type Archived struct {
+	Entries int
+	Files   []string // tree paths of the archive's files that have them, oldest first
+}
+
+// ArchiveJournal moves the entries of the months before a time's out of a
+// project's journal, each month's into journal-archive/YYYY-MM.md, byte for byte.
+// What is in front of the first entry stays. Cut short, it may be done again: no
+// entry is lost, and none is in the archive twice.
+func (l *Layer) ArchiveJournal(v *view.View, project string, before time.Time) (out Archived, err error) {
+	p, err := l.ProjectDir(v, project)
+	if err != nil {
+		return out, err
+	}
+	before = time.Date(before.Year(), before.Month(), 1, 0, 0, 0, 0, time.UTC)
+	err = l.amend(v, p, journalName, func(old []byte) ([]byte, error) {
+		out = Archived{}
+		byMonth := map[string][]byte{}
+		var left []byte
+		at := 0
+		for _, e := range parseJournal(string(old)) {
+			if !e.At.Before(before) {
+				continue
+			}
+			month := e.At.Format("2006-01") + ".md"
+			byMonth[month] = append(byMonth[month], old[e.start:e.ending]...)
+			left = append(left, old[at:e.start]...)
+			at = e.ending
+			out.Entries++
+		}
+		left = append(left, old[at:]...)
+		for _, month := range slices.Sorted(maps.Keys(byMonth)) {
+			file := archiveDir + "/" + month
+			if err := l.archive(v, p, file, byMonth[month]); err != nil {
+				return nil, err
+			}
+			out.Files = append(out.Files, path.Join(p.Path, file))
+		}
+		if out.Entries == 0 {
+			return old, nil
+		}
+		return left, nil
+	})
+	return out, err
+}
+
+// archive adds entries to a file of the archive that has not got them yet.
+func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries []byte) error {
+	at, err := p.file(v, file)
+	if err != nil {
+		return err
+	}
+	if err := v.MkdirAll(path.Dir(at), 0o755); err != nil {
+		return err
+	}
+	for range 16 {
+		have, etag, err := p.read(v, file)
+		if err != nil || bytes.HasSuffix(have, entries) {
+			return err
+		}
+		if etag == "" {
+			_, err = v.MakeHere(at, bytes.NewReader(append([]byte(journalTitle+"\n"), entries...)), 0)
+		} else {
+			add := entries
+			if len(have) > 0 && have[len(have)-1] != '\n' {
+				add = append([]byte("\n"), add...)
+			}
+			_, err = v.AmendFile(at, view.AtEnd, add, view.Cond{Match: etag})
+		}
+		if !isKind(err, backend.Conflict) && !isKind(err, backend.Exist) && !isKind(err, backend.NotFound) {
+			return err
+		}
+	}
+	return fail(backend.Conflict, "%s is being changed all the time; try again", at)
+}
