@@ -13,17 +13,42 @@ type auditor struct {
 	report func(text string)
 	set    func(key, value []byte) // of a repair
 	counts map[uint64]counts
-	named  map[uint64][]span // by segment
+	named  map[uint64][]place // by segment
+	odd    map[uint64][]span  // what is no place
 	freed  map[uint64]map[int64]bool
+}
+
+// place is where a record is: its offset in the upper bits, its size in the lower, both in
+// units of align. Places are in the order of their offsets.
+type place uint64
+
+const placeSize = 29 // bits
+
+// placeOf tells whether a record can be told of by a place: what the store names may
+// be damaged.
+func placeOf(sp span) (p place, ok bool) {
+	from, size := uint64(sp.from)/align, uint64(sp.to-sp.from)/align
+	p = place(from<<placeSize | size)
+	return p, p.span() == sp
+}
+
+func (p place) span() span {
+	from, size := int64(p>>placeSize)*align, int64(p&(1<<placeSize-1))*align
+	return span{from, from + size}
+}
+
+func newAuditor(c *Content, report func(text string)) *auditor {
+	return &auditor{c: c, report: report, counts: map[uint64]counts{}, named: map[uint64][]place{},
+		odd: map[uint64][]span{}, freed: map[uint64]map[int64]bool{}}
 }
 
 // Audit is the part of fsck that is about segments: it compares the counts in
 // tx, a View of the bound store, with the refs that each gives, and looks for
 // records that nothing names. each may give a ref more than once. What is wrong
-// goes to report. Its memory grows with the refs, about 20 bytes each. Errors:
+// goes to report. Its memory grows with the refs, about 10 bytes each. Errors:
 // those of tx and of each.
 func (c *Content) Audit(tx backend.Tx, each func(fn func(backend.Ref) error) error, report func(text string)) error {
-	a := &auditor{c: c, report: report, counts: map[uint64]counts{}, named: map[uint64][]span{}, freed: map[uint64]map[int64]bool{}}
+	a := newAuditor(c, report)
 	if err := a.load(tx); err != nil {
 		return err
 	}
@@ -41,7 +66,8 @@ func (c *Content) Audit(tx backend.Tx, each func(fn func(backend.Ref) error) err
 // that is to change, with its new value or nil to delete it, and did what that
 // mends. Memory and errors as Audit.
 func (c *Content) Recount(tx backend.Tx, each func(fn func(backend.Ref) error) error, set func(key, value []byte), did func(text string)) error {
-	a := &auditor{c: c, report: did, set: set, counts: map[uint64]counts{}, named: map[uint64][]span{}, freed: map[uint64]map[int64]bool{}}
+	a := newAuditor(c, did)
+	a.set = set
 	if err := a.load(tx); err != nil {
 		return err
 	}
@@ -93,15 +119,24 @@ func (a *auditor) wrong(key []byte, what string) {
 func (a *auditor) collect(each func(fn func(backend.Ref) error) error) error {
 	return each(func(ref backend.Ref) error {
 		at := int64(ref.Offset)
-		a.named[ref.Segment] = append(a.named[ref.Segment], span{at, at + recordSize(ref.Length)})
+		sp := span{at, at + recordSize(ref.Length)}
+		if p, ok := placeOf(sp); ok {
+			a.named[ref.Segment] = append(a.named[ref.Segment], p)
+		} else {
+			a.odd[ref.Segment] = append(a.odd[ref.Segment], sp)
+		}
 		return nil
 	})
 }
 
 // sum gives the named records of a segment, ascending, their bytes, and where
-// the last ends.
+// the last ends. It is called once for each.
 func (a *auditor) sum(number uint64) (spans []span, live, end int64) {
-	spans = a.named[number]
+	spans = a.odd[number]
+	for _, p := range a.named[number] {
+		spans = append(spans, p.span())
+	}
+	delete(a.named, number)
 	slices.SortFunc(spans, func(x, y span) int { return int(min(max(x.from-y.from, -1), 1)) })
 	spans = slices.Compact(spans)
 	for _, sp := range spans {
@@ -150,12 +185,13 @@ func (a *auditor) segments() []uint64 {
 		out = append(out, n)
 	}
 	for n := range a.named {
-		if _, ok := a.counts[n]; !ok {
-			out = append(out, n)
-		}
+		out = append(out, n)
+	}
+	for n := range a.odd {
+		out = append(out, n)
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 func (a *auditor) segment(number uint64) {

@@ -9,7 +9,7 @@ import (
 // It is for a repair, which gives it an extent again. Errors: those of tx and of
 // each. A segment that cannot be read has no strays.
 func (c *Content) Strays(tx backend.Tx, each func(fn func(backend.Ref) error) error, found func(backend.Ref)) error {
-	a := &auditor{c: c, report: func(string) {}, counts: map[uint64]counts{}, named: map[uint64][]span{}, freed: map[uint64]map[int64]bool{}}
+	a := newAuditor(c, func(string) {})
 	if err := a.load(tx); err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (v *volfix) inodes() error {
 		}
 		v.nodes[ino] = &fixnode{v: v, ino: ino, rec: rec}
 		if v.done++; v.opt.Progress != nil && v.done%1024 == 0 {
-			v.opt.Progress(v.done)
+			v.opt.Progress(v.done, 0)
 		}
 	})
 	if r := v.nodes[backend.RootIno]; err == nil && (r == nil || r.rec.typ != backend.TypeDir) {

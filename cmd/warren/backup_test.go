@@ -78,7 +78,7 @@ func TestInterruptedRestoreLeavesNothing(t *testing.T) {
 	if stages[true] == 0 || stages[false] == 0 {
 		t.Errorf("interrupted %d times while it read and %d while it wrote", stages[false], stages[true])
 	}
-	r, err := checkOffline(t.Context(), to, false, false, func(uint64) {}, io.Discard)
+	r, err := checkOffline(t.Context(), to, false, false, func(uint64, uint64) {}, io.Discard)
 	if err != nil || !r.Clean {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -92,8 +92,9 @@ func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 	c := a.client()
 	bar := a.newProgress("fsck", -1, false)
 	defer bar.done()
+	told := func(p control.Progress) { bar.of(int64(p.Done), int64(p.Total)) }
 	if o.Store == "" && !o.Repair && !o.AcceptLoss {
-		r, err := c.Fsck(ctx)
+		r, err := c.FsckProgress(ctx, told)
 		if control.KindOf(err) == control.KindUnavailable {
 			err = errors.Join(err, errors.New("or check a store that no daemon has open with `warren fsck --store DIR`"))
 		}
@@ -110,7 +111,7 @@ func check(ctx context.Context, a *app, o *fsckOptions) (control.Check, error) {
 		if o.Repair {
 			return control.Check{}, control.Errorf(control.KindConflict, "the daemon (pid %d) has the store %s open; stop it to repair the store", s.PID, dir)
 		}
-		return c.Fsck(ctx)
+		return c.FsckProgress(ctx, told)
 	}
-	return checkOffline(ctx, dir, o.Repair, o.AcceptLoss, func(n uint64) { bar.set(int64(n)) }, a.stderr)
+	return checkOffline(ctx, dir, o.Repair, o.AcceptLoss, func(done, total uint64) { told(control.Progress{Done: done, Total: total}) }, a.stderr)
 }

@@ -22,7 +22,7 @@ func offlineLog(w io.Writer) *slog.Logger {
 
 // checkOffline is fsck of a store that no daemon has open. The tree is not
 // opened: it may be too broken for that.
-func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, progress func(uint64), warnings io.Writer) (r control.Check, err error) {
+func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, progress func(done, total uint64), warnings io.Writer) (r control.Check, err error) {
 	s, err := openBroken(ctx, dir, acceptLoss, offlineLog(warnings))
 	if err != nil {
 		return r, err
@@ -37,10 +37,10 @@ func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, prog
 			return r, err
 		}
 	}
-	r, err = server.Check(ctx, func(ctx context.Context, report func(control.Problem)) error {
+	r, err = server.Check(ctx, func(ctx context.Context, progress func(done, total uint64), report func(control.Problem)) error {
 		return tree.Check(ctx, s.kv, s.content, tree.CheckOptions{Content: true, Progress: progress},
 			func(p tree.Problem) { report(problem(p)) })
-	})
+	}, progress)
 	r.Repaired = mended
 	return r, err
 }

@@ -225,7 +225,7 @@ func (s *store) fill(ctx context.Context, a *app, plan *backup.Plan, files []io.
 	if err := s.openKeys(ctx, log); err != nil {
 		return 0, err
 	}
-	err = backup.Restore(ctx, files, plan, backup.Target{Store: s.kv, Content: s.content}, func(n uint64) { bar.set(int64(n)) })
+	err = backup.Restore(ctx, files, plan, backup.Target{Store: s.kv, Content: s.content}, func(n uint64) { bar.of(int64(n), 0) })
 	if err == nil {
 		err = tree.Check(ctx, s.kv, s.content, tree.CheckOptions{}, func(tree.Problem) { problems++ })
 	}

@@ -36,11 +36,15 @@ func (p *progress) add(n int64) {
 	}
 }
 
-// set says how much is done in all.
-func (p *progress) set(n int64) {
-	if p != nil {
-		_ = p.bar.Set64(n)
+// of says how much is done in all, and of how much; 0: nobody knows.
+func (p *progress) of(done, total int64) {
+	if p == nil {
+		return
 	}
+	if total > 0 && total != p.bar.GetMax64() {
+		p.bar.ChangeMax64(total)
+	}
+	_ = p.bar.Set64(done)
 }
 
 // done takes the bar away.

@@ -64,14 +64,14 @@ func TestRepairOfSegmentCounts(t *testing.T) {
 			if err = errors.Join(err, s.kv.Close(), s.lock.Close()); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := checkOffline(ctx, dir, false, false, func(uint64) {}, io.Discard); err != nil || r.Clean {
+			if r, err := checkOffline(ctx, dir, false, false, func(uint64, uint64) {}, io.Discard); err != nil || r.Clean {
 				t.Fatalf("before: %+v, %v", r, err)
 			}
-			r, err := checkOffline(ctx, dir, true, false, func(uint64) {}, io.Discard)
+			r, err := checkOffline(ctx, dir, true, false, func(uint64, uint64) {}, io.Discard)
 			if err != nil || !r.Clean || len(r.Repaired) == 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			if r, err := checkOffline(ctx, dir, true, false, func(uint64) {}, io.Discard); err != nil || len(r.Repaired) > 0 {
+			if r, err := checkOffline(ctx, dir, true, false, func(uint64, uint64) {}, io.Discard); err != nil || len(r.Repaired) > 0 {
 				t.Errorf("again: %+v, %v", r, err)
 			}
 			holds(t, dir, text)

@@ -53,7 +53,7 @@ func TestRepairFindsTheBytesOfADamagedExtent(t *testing.T) {
 			if err = errors.Join(err, s.Close()); err != nil {
 				t.Fatal(err)
 			}
-			r, err := checkOffline(ctx, dir, true, false, func(uint64) {}, io.Discard)
+			r, err := checkOffline(ctx, dir, true, false, func(uint64, uint64) {}, io.Discard)
 			if err != nil || !r.Clean {
 				t.Fatalf("%+v, %v", r, err)
 			}
@@ -140,7 +140,7 @@ func TestRepairOfAStoreThatDoesNotOpen(t *testing.T) {
 				_ = s.Close()
 				t.Fatal("it opens")
 			}
-			none := func(uint64) {}
+			none := func(uint64, uint64) {}
 			r, err := checkOffline(ctx, dir, false, false, none, io.Discard)
 			if err != nil || r.Clean {
 				t.Fatalf("a dry run: %+v, %v", r, err)

@@ -309,8 +309,8 @@ func writeSynced(path string, b []byte) error {
 }
 
 // check is fsck of an open store.
-func (s *store) check(ctx context.Context, report func(control.Problem)) error {
-	return s.tree.Check(ctx, tree.CheckOptions{Content: true}, func(p tree.Problem) {
+func (s *store) check(ctx context.Context, progress func(done, total uint64), report func(control.Problem)) error {
+	return s.tree.Check(ctx, tree.CheckOptions{Content: true, Progress: progress}, func(p tree.Problem) {
 		report(problem(p))
 	})
 }

@@ -150,8 +150,8 @@ func newFixtureOn(t *testing.T, s *mem.Store) *fixture {
 		Figures: func(context.Context) control.Figures {
 			return control.Figures{Requests: map[string]uint64{"LOOKUP": 3}}
 		},
-		Check: func(ctx context.Context, report func(control.Problem)) error {
-			return tr.Check(ctx, tree.CheckOptions{Content: true}, func(p tree.Problem) { report(control.Problem{Text: p.Text}) })
+		Check: func(ctx context.Context, progress func(done, total uint64), report func(control.Problem)) error {
+			return tr.Check(ctx, tree.CheckOptions{Content: true, Progress: progress}, func(p tree.Problem) { report(control.Problem{Text: p.Text}) })
 		}}})
 	l, err := net.Listen("unix", f.socket)
 	if err != nil {

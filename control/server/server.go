@@ -70,7 +70,7 @@ type Daemon struct {
 	Volumes func() int
 	Notes   func() []string
 	Figures func(context.Context) control.Figures
-	Check   func(context.Context, func(control.Problem)) error
+	Check   CheckFunc
 	// Backup writes a backup of the store, with the index of an earlier one what
 	// changed since.
 	Backup func(ctx context.Context, w io.Writer, index io.Reader) error

@@ -54,19 +54,45 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) error {
 // maxProblems bounds what one fsck reports.
 const maxProblems = 10_000
 
+// CheckFunc checks a store. It tells progress how many inodes it has looked at, and
+// of how many (0: not known), and report what is broken, one call at a time.
+type CheckFunc func(ctx context.Context, progress func(done, total uint64), report func(control.Problem)) error
+
 func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
-	c, err := Check(r.Context(), s.Daemon.Check)
-	if err != nil {
-		return err
+	if r.URL.Query().Get("progress") != "true" {
+		c, err := Check(r.Context(), s.Daemon.Check, func(uint64, uint64) {})
+		if err != nil {
+			return err
+		}
+		return reply(w, c)
 	}
-	return reply(w, c)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	var told time.Time
+	c, err := Check(r.Context(), s.Daemon.Check, func(done, total uint64) {
+		if now := time.Now(); now.Sub(told) >= progressEvery {
+			told = now
+			_ = encode(w, control.CheckEvent{Progress: &control.Progress{Done: done, Total: total}})
+			_ = http.NewResponseController(w).Flush() // where nobody listens any more the context ends
+		}
+	})
+	switch {
+	case err == nil:
+		_ = encode(w, control.CheckEvent{Check: &c})
+	case r.Context().Err() == nil:
+		s.Log.Error("fsck failed", "err", err)
+		_ = encode(w, control.CheckEvent{Error: control.Errorf(control.KindFailed, "%s", text(err))})
+	}
+	return nil
 }
 
+// progressEvery is how often progress is told.
+const progressEvery = 100 * time.Millisecond
+
 // Check collects what check reports.
-func Check(ctx context.Context, check func(context.Context, func(control.Problem)) error) (control.Check, error) {
+func Check(ctx context.Context, check CheckFunc, progress func(done, total uint64)) (control.Check, error) {
 	start := time.Now()
 	c := control.Check{Problems: []control.Problem{}}
-	err := check(ctx, func(p control.Problem) {
+	err := check(ctx, progress, func(p control.Problem) {
 		if c.Count++; len(c.Problems) < maxProblems {
 			c.Problems = append(c.Problems, p)
 		}

@@ -58,10 +58,7 @@ func TestMemory(t *testing.T) {
 	}
 	wg.Wait()
 	walked := k.anon(t)
-	peak := int64(0)
-	for _, one := range stop() {
-		peak = max(peak, one.anon)
-	}
+	peak := highest(stop())
 	time.Sleep(3 * time.Second)
 	var st struct {
 		Nodes int `json:"kernel_nodes"`
@@ -72,7 +69,21 @@ func TestMemory(t *testing.T) {
 	if peak > fullMemory && !stack.Short() {
 		t.Errorf("the daemon took %d MiB, want less than %d", peak>>20, fullMemory>>20)
 	}
+	stop = watch(t, k.pid(t), 100*time.Millisecond)
 	s.Fsck(t)
+	checked := highest(stop())
+	t.Logf("while it is checked: at most %d MiB", checked>>20)
+	if checked > fullMemory && !stack.Short() {
+		t.Errorf("the daemon took %d MiB for fsck, want less than %d", checked>>20, fullMemory>>20)
+	}
+}
+
+// highest is the largest memory of samples, in bytes.
+func highest(all []sample) (n int64) {
+	for _, one := range all {
+		n = max(n, one.anon)
+	}
+	return n
 }
 
 // anon is the daemon's anonymous memory, in bytes.
