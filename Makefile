@@ -26,13 +26,22 @@ INODES   ?= 100000
 FOR      ?= 1h
 # Which packages; make test PKG=./backend/...
 PKG      ?= ./...
+# How many packages' tests run at once. They wait more than they compute.
+JOBS     ?= $(shell expr 2 '*' $$(nproc))
+
+# Those that take longest come first, so that none is left to run alone at the end.
+LONGEST  := ./scripts/worktest ./fusefs ./cmd/warren ./scripts/casetest ./scripts/fulltest ./backend/badger
+PKGS      = $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG)
 
 # Not a requirement of go.mod, whose list is what the program is built from.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Every test runs in a temporary directory of its own, and must leave no mount
-# and no process behind.
-GOTEST := scripts/cleanly go test -timeout $(TIMEOUT)
+# and no process behind. -parallel is for the scripts of cmd/warren.
+GOTEST := scripts/cleanly go test -timeout $(TIMEOUT) -p $(JOBS) -parallel $(JOBS)
+# What looks for races and for what one thread cannot do need not wait for the
+# disk, and has been vetted.
+SHORT  := scripts/cleanly --memory go test -timeout $(TIMEOUT) -p $(JOBS) -parallel $(JOBS) -vet=off -short -count=1
 
 .PHONY: help
 help: ## list these targets
@@ -52,23 +61,24 @@ demo: ## from nothing to agents at work in one tree; KEEP=1 leaves it up
 .PHONY: test
 test: ## everything: the suite, then under the race detector, then on one CPU
 	@scripts/deps test
-	$(GOTEST) -count=1 $(PKG)
+	$(GOTEST) -count=1 $(PKGS)
 	@$(MAKE) race gomaxprocs1
 
 .PHONY: quick
 quick: ## the suite without its long cases
 	@scripts/deps test
-	$(GOTEST) -short $(PKG)
+	$(GOTEST) -short $(PKGS)
 
+# A program with the race detector waits a second before it ends, unless told.
 .PHONY: race
 race: ## the suite under the race detector, long cases shortened
 	@scripts/deps test
-	CGO_ENABLED=1 $(GOTEST) -race -short -count=1 $(PKG)
+	CGO_ENABLED=1 GORACE='atexit_sleep_ms=10' $(SHORT) -race $(PKGS)
 
 .PHONY: gomaxprocs1
 gomaxprocs1: ## the suite with GOMAXPROCS=1, long cases shortened
 	@scripts/deps test
-	GOMAXPROCS=1 $(GOTEST) -short -count=1 $(PKG)
+	$(SHORT) -exec 'env GOMAXPROCS=1' $(PKGS)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
@@ -115,6 +125,10 @@ cases: ## the failures that users of other systems reported, on two real mounts
 work: ## real work in real mounts: tar, git, npm, Python, Go, SQLite, rsync, and kill -9 after each
 	@scripts/deps test
 	$(GOTEST) -count=1 -v ./scripts/worktest
+
+.PHONY: containers
+containers: build ## agents in containers of runc, podman and bubblewrap, all at once (root, debootstrap)
+	scripts/containers/try
 
 .PHONY: bench
 bench: ## compare with the native filesystem and installed peers; BENCH='--scale 0.1'
