@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -154,28 +153,93 @@ func TestSearchFindsEveryLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flags := "(?m)"
-		if c.IgnoreCase {
-			flags = "(?mi)"
-		}
-		re := regexp.MustCompile(flags + c.Pattern)
-		var want, got []string
-		lines := strings.Split(text.String(), "\n")
-		if lines[len(lines)-1] == "" {
-			lines = lines[:len(lines)-1]
-		}
-		for _, l := range lines {
-			l = strings.TrimSuffix(l, "\r")
-			if loc := re.FindStringIndex(l); loc != nil {
-				want = append(want, fmt.Sprint(l, loc[0]))
-			}
-		}
-		b := []byte(text.String())
-		m.lines(b, func(from, to, at int) bool { got = append(got, fmt.Sprint(string(b[from:to]), at-from)); return true })
-		if !slices.Equal(got, want) {
-			t.Fatalf("case %d, %+v in %q: %q, want %q", i, c, b, got, want)
+		sameLines(t, m, text.String(), fmt.Sprintf("case %d, %+v", i, c))
+	}
+}
+
+// sameLines fails unless m finds in a text what its regular expression finds in
+// its lines, one by one.
+func sameLines(t *testing.T, m *matcher, text, what string) {
+	t.Helper()
+	var want, got []string
+	lines := strings.Split(text, "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	for _, l := range lines {
+		l = strings.TrimSuffix(l, "\r")
+		if loc := m.re.FindStringIndex(l); loc != nil {
+			want = append(want, fmt.Sprint(l, loc[0]))
 		}
 	}
+	b := []byte(text)
+	f := m.finder()
+	for range 2 { // the second time with all that was learned
+		got = got[:0]
+		f.lines(b, func(from, to, at int) bool { got = append(got, fmt.Sprint(string(b[from:to]), at-from)); return true })
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s in %.2000q: %q, want %q", what, b, got, want)
+		}
+	}
+}
+
+// TestSearchOfManyStates: a pattern whose states are too many to be remembered
+// finds what it should, whether they are forgotten and made again or given up,
+// and so does one that is too big for a program.
+func TestSearchOfManyStates(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	mixed := func(n, gap int) string {
+		var text strings.Builder
+		for i := range n {
+			text.WriteByte("ab"[r.IntN(2)])
+			if i%97 == 0 {
+				text.WriteString("\xc3\xa9\n")
+			}
+			if i%97 == 50 {
+				text.WriteString(strings.Repeat("c", gap))
+			}
+		}
+		return text.String()
+	}
+	dense, sparse := mixed(1<<16, 0), mixed(1<<16, 6000)
+	for _, c := range []struct {
+		pattern, text string
+		off, full     bool
+	}{
+		{`a[ab]{18}é`, dense, true, true},
+		{`a[ab]{18}é`, sparse, false, true},
+		{`b[ab]{3}é$`, dense, false, false},
+		{`a\pL{900}\pL{900}|baba`, dense, true, false},
+	} {
+		if testing.Short() && len(c.text) > 1<<20 {
+			continue
+		}
+		m, err := newMatcher(&control.Search{Pattern: c.pattern})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameLines(t, m, c.text, c.pattern)
+		f := m.finder()
+		f.lines([]byte(c.text), func(_, _, _ int) bool { return true })
+		if f.scan.off != c.off || (f.scan.forgot > 0) != c.full {
+			t.Errorf("%s in %d bytes: off %v, forgot %d times", c.pattern, len(c.text), f.scan.off, f.scan.forgot)
+		}
+	}
+}
+
+// FuzzSearch: any pattern finds in any text what its lines match one by one.
+func FuzzSearch(f *testing.F) {
+	f.Add(`a|\bb$`, "ab\r\nb\n", false)
+	f.Add(`[^a-y]{2}\x{2028}|[\x{800}-\x{fffd}]`, "\xff\xe2\x80\xa8z", true)
+	f.Add(`(?s:k.+?)\Bs|\A\z|^x*`, "\u212a\u017f\n\n", true)
+	f.Fuzz(func(t *testing.T, pattern, text string, fold bool) {
+		if len(text) > 4096 || len(pattern) > 64 {
+			return
+		}
+		if m, err := newMatcher(&control.Search{Pattern: pattern, IgnoreCase: fold}); err == nil {
+			sameLines(t, m, text, pattern)
+		}
+	})
 }
 
 // TestSearchEnds: a client that gives up ends the search.

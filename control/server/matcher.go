@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/warrenfs/warren/control"
 )
@@ -14,16 +12,16 @@ import (
 // maxPattern bounds a pattern, in bytes.
 const maxPattern = 4096
 
-// matcher finds the lines of a text that match. It may be used by several
-// goroutines.
+// matcher knows what is looked for. It may be used by several goroutines; each
+// needs a finder of its own.
 type matcher struct {
 	re *regexp.Regexp
-	// needs are texts of which every match has one, if some are known: to look for
-	// them is many times cheaper than to run re.
+	// prog passes over most lines that do not match, many times faster than re;
+	// nil: there is none.
+	prog *program
+	// needs are texts of which every match has one, if some are known that are
+	// worth looking for: nothing is faster.
 	needs [][]byte
-	// fold: needs are in lower case, and are looked for in a copy of the text that has
-	// its ASCII letters so.
-	fold bool
 	// plain: the one of needs is all there is to a match.
 	plain bool
 	// text and line: re asks for the beginning or end of the text, or for the end
@@ -52,41 +50,23 @@ func newMatcher(c *control.Search) (*matcher, error) {
 	if err != nil {
 		return nil, invalid("pattern: %v", err)
 	}
-	m := &matcher{re: re, fold: folds(tree)}
-	for _, n := range needed(tree.Simplify()) {
-		b := []byte(n)
-		if m.fold {
-			lower(b, b)
+	m := &matcher{re: re, prog: newProgram(tree)}
+	m.plain = tree.Op == syntax.OpLiteral && tree.Flags&syntax.FoldCase == 0 && !slices.Contains(tree.Rune, '\n')
+	if set := needed(tree.Simplify()); m.plain || m.prog == nil || len(set) <= maxRaced && shortest(set) >= minRaced {
+		for _, n := range set {
+			m.needs = append(m.needs, []byte(n))
 		}
-		m.needs = append(m.needs, b)
 	}
-	m.plain = !m.fold && tree.Op == syntax.OpLiteral && !slices.Contains(tree.Rune, '\n')
 	m.text, m.line = has(tree, syntax.OpBeginText, syntax.OpEndText), has(tree, syntax.OpEndLine)
 	return m, nil
 }
 
-// folds tells whether the case of some letter in r does not matter.
-func folds(r *syntax.Regexp) bool {
-	return r.Op == syntax.OpLiteral && r.Flags&syntax.FoldCase != 0 || slices.ContainsFunc(r.Sub, folds)
-}
-
-// lower copies src to dst with its ASCII letters in lower case.
-func lower(dst, src []byte) {
-	for i, c := range src {
-		dst[i] = lowered[c]
-	}
-}
-
-// lowered maps bytes to what they are with ASCII letters in lower case.
-var lowered = func() (t [256]byte) {
-	for i := range t {
-		t[i] = byte(i)
-		if 'A' <= i && i <= 'Z' {
-			t[i] |= 0x20
-		}
-	}
-	return t
-}()
+// To look for texts is faster than to run a program if they are few, and long
+// enough to be rare.
+const (
+	maxRaced = 3
+	minRaced = 3
+)
 
 // has tells whether one of ops is in r.
 func has(r *syntax.Regexp, ops ...syntax.Op) bool {
@@ -143,29 +123,36 @@ func shortest(set []string) int {
 	return n
 }
 
-// literal gives the text of a literal, or where case does not matter its longest
-// run of ASCII that only ASCII is the other case of: K is also the Kelvin sign's
-// and S the long s's.
+// literal gives the text of a literal; none where case does not matter.
 func literal(r *syntax.Regexp) string {
-	text := string(r.Rune)
-	if r.Flags&syntax.FoldCase == 0 {
-		return text
+	if r.Flags&syntax.FoldCase != 0 {
+		return ""
 	}
-	best := ""
-	for _, run := range strings.FieldsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf || c|0x20 == 'k' || c|0x20 == 's' }) {
-		if len(run) > len(best) {
-			best = run
-		}
-	}
-	return best
+	return string(r.Rune)
+}
+
+// finder looks for a matcher's lines in one text after the other. It is used by
+// one goroutine.
+type finder struct {
+	m    *matcher
+	scan *scanner
+	at   []int // where each of needs is next; len(text): nowhere
+}
+
+func (m *matcher) finder() *finder {
+	return &finder{m: m, scan: newScanner(m.prog), at: make([]int, len(m.needs))}
 }
 
 // lines calls found with the bounds of every line of text that matches, and of
 // the match in it, until it says no.
-func (m *matcher) lines(text []byte, found func(from, to, at int) bool) {
-	c := m.candidates(text)
+func (f *finder) lines(text []byte, found func(from, to, at int) bool) {
+	for i := range f.at {
+		f.at[i] = -1
+	}
+	m := f.m
+	each := m.text || m.line && bytes.Contains(text, []byte("\r\n"))
 	for pos := 0; pos < len(text); {
-		at := c.next(pos)
+		at := f.next(text, pos, each)
 		if at < 0 || at == len(text) && text[at-1] == '\n' { // after the last line
 			return
 		}
@@ -180,58 +167,49 @@ func (m *matcher) lines(text []byte, found func(from, to, at int) bool) {
 			if !found(from, from+len(line), at) {
 				return
 			}
-		} else if loc := m.re.FindIndex(line); loc != nil && !found(from, from+len(line), from+loc[0]) {
+			continue
+		}
+		if len(m.needs) > 0 {
+			if may, known := f.scan.next(line, 0); known && may < 0 {
+				continue
+			}
+		}
+		if loc := m.re.FindIndex(line); loc != nil && !found(from, from+len(line), from+loc[0]) {
 			return
 		}
 	}
 }
 
-// candidates finds where the lines of a text may match.
-type candidates struct {
-	m    *matcher
-	text []byte // what is looked in
-	each bool   // every line may
-	at   []int  // where each of needs is next; len(text): nowhere
-}
-
-func (m *matcher) candidates(text []byte) candidates {
-	c := candidates{m: m, text: text, at: make([]int, len(m.needs))}
-	c.each = len(m.needs) == 0 && (m.text || m.line && bytes.Contains(text, []byte("\r\n")))
-	if m.fold && len(m.needs) > 0 {
-		c.text = make([]byte, len(text))
-		lower(c.text, text)
-	}
-	for i := range c.at {
-		c.at[i] = -1
-	}
-	return c
-}
-
 // next finds where, from pos on, the next line that may match has something of a
-// match; -1: nowhere. A line that matches is never passed over: its match is one of
-// the whole text too, and the first of those is found.
-func (c *candidates) next(pos int) int {
-	if c.each {
-		return pos
-	}
-	if len(c.m.needs) == 0 {
-		loc := c.m.re.FindIndex(c.text[pos:])
+// match; -1: nowhere. pos is where a line begins. A line that matches is never
+// passed over.
+func (f *finder) next(text []byte, pos int, each bool) int {
+	if len(f.m.needs) == 0 {
+		if at, known := f.scan.next(text, pos); known {
+			return at
+		}
+		if each {
+			return pos
+		}
+		// A match in a line is one of the whole text too, and the first of those is
+		// found.
+		loc := f.m.re.FindIndex(text[pos:])
 		if loc == nil {
 			return -1
 		}
 		return pos + loc[0]
 	}
-	first := len(c.text)
-	for i, need := range c.m.needs {
-		if c.at[i] < pos {
-			c.at[i] = len(c.text)
-			if j := bytes.Index(c.text[pos:], need); j >= 0 {
-				c.at[i] = pos + j
+	first := len(text)
+	for i, need := range f.m.needs {
+		if f.at[i] < pos {
+			f.at[i] = len(text)
+			if j := bytes.Index(text[pos:], need); j >= 0 {
+				f.at[i] = pos + j
 			}
 		}
-		first = min(first, c.at[i])
+		first = min(first, f.at[i])
 	}
-	if first == len(c.text) {
+	if first == len(text) {
 		return -1
 	}
 	return first

@@ -149,9 +149,10 @@ func (x *search) run(ctx context.Context, cancel func(), roots []view.Found, w h
 	for range workers() {
 		all.Go(func() {
 			var buf []byte
+			f := x.m.finder()
 			for j := range x.jobs {
 				if ctx.Err() == nil {
-					buf = x.look(j, buf)
+					buf = x.look(j, f, buf)
 				}
 				close(j.done)
 			}
@@ -235,7 +236,7 @@ func (x *search) put(ctx context.Context, j *job) error {
 }
 
 // look reads a file and finds what matches.
-func (x *search) look(j *job, buf []byte) []byte {
+func (x *search) look(j *job, f *finder, buf []byte) []byte {
 	if uint64(cap(buf)) < j.size {
 		buf = make([]byte, max(j.size, 256<<10))
 	}
@@ -251,19 +252,19 @@ func (x *search) look(j *job, buf []byte) []byte {
 	case bytes.IndexByte(text[:min(n, 8<<10)], 0) >= 0:
 		j.skip = binary
 	default:
-		x.match(j, text[:n])
+		x.match(j, f, text[:n])
 	}
 	return buf
 }
 
 // match finds the matching lines of a text.
-func (x *search) match(j *job, text []byte) {
+func (x *search) match(j *job, f *finder, text []byte) {
 	limit := x.c.Limit
 	if x.c.PerFile > 0 {
 		limit = min(limit, x.c.PerFile)
 	}
 	line, counted, found := 1, 0, 0
-	x.m.lines(text, func(from, to, at int) bool {
+	f.lines(text, func(from, to, at int) bool {
 		if len(j.matches) == limit || found > maxFound {
 			j.more = true
 			return false
