@@ -2,10 +2,10 @@ package fulltest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -90,14 +90,11 @@ func (w *world) clean() {
 
 // content is what the file of that name has.
 func content(name string) []byte {
-	h := fnv.New64()
-	_, _ = h.Write([]byte(name))
-	r := rand.New(rand.NewPCG(h.Sum64(), 1))
+	src := rand.NewChaCha8(sha256.Sum256([]byte(name)))
+	r := rand.New(src)
 	sizes := []int{100, 3000, 20_000, 200_000, 1 << 20}
 	b := make([]byte, 1+r.IntN(sizes[r.IntN(len(sizes))]))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
+	_, _ = src.Read(b)
 	return b
 }
 

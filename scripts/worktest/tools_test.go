@@ -191,11 +191,16 @@ cp -r "$IN/pflag" .; cd pflag
 # The cache is where the work is, but for the plain directory: there nothing is to be learnt from it.
 case $W in */agents/*) export GOCACHE=$W/cache ;; esac
 export GOTMPDIR=$W GOWORK=off
-go test . | sed -E "s/([0-9.]+s|.cached.)$//"
-go test . | grep -c cached
-mkdir prog; printf 'package main\nimport "github.com/spf13/pflag"\nfunc main() { pflag.Parse(); println(pflag.NArg()) }\n' >prog/main.go
+if [[ $SHORT ]]; then
+	# The runtime alone, not all that pflag and testing are made of.
+	mkdir prog; printf 'package main\nimport "os"\nfunc main() { println(len(os.Args) - 1) }\n' >prog/main.go
+else
+	go test . | sed -E "s/([0-9.]+s|.cached.)$//"
+	go test . | grep -c cached
+	mkdir prog; printf 'package main\nimport "github.com/spf13/pflag"\nfunc main() { pflag.Parse(); println(pflag.NArg()) }\n' >prog/main.go
+fi
 go build -trimpath -buildvcs=false -o ../out ./prog; ../out a b c 2>&1
-case $W in */agents/*) find "$GOCACHE" -type f | wc -l >"$REF/n"; [[ $(cat "$REF/n") -gt 100 ]]; go clean -cache ;; esac
+case $W in */agents/*) find "$GOCACHE" -type f | wc -l >"$REF/n"; [[ $(cat "$REF/n") -gt $(n 100 50) ]]; go clean -cache ;; esac
 `,
 		see: `manifest "$W" -not -path './cache*'`,
 	})
