@@ -5,6 +5,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -55,6 +56,9 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 		res, err = f.view.Write(&r, node, data, in.Offset)
 	}
 	if err != nil {
+		if in.WriteFlags&fuse.WRITE_CACHE != 0 && notAllowed(err) {
+			f.kern.refused(node, in.Offset, len(data))
+		}
 		return 0, f.status("write", err)
 	}
 	f.killed(&r, node)
@@ -67,6 +71,15 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 		}
 	}
 	return uint32(res.N), fuse.OK
+}
+
+// notAllowed tells whether it is policy that refuses.
+func notAllowed(err error) bool {
+	switch backend.KindOf(err) {
+	case backend.Denied, backend.NotFound, backend.ReadOnly:
+		return true
+	}
+	return false
 }
 
 // wrote corrects what this mount's own kernel has of a file that was written

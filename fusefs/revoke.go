@@ -11,7 +11,9 @@ var _ view.Revoker = (*kernel)(nil)
 // Revoked implements view.Revoker: this kernel loses what its view lost. Names
 // that vanished are dropped, with all below them; the pages of nodes that may
 // not be read any more are dropped and unmapped, so that a later touch of a map
-// is SIGBUS; modes that are shown otherwise are asked for again. What stays
+// is SIGBUS; modes that are shown otherwise are asked for again. Of open files
+// that may still be read the pages go as well, since dirty ones may not be
+// written any more: they are asked for again. What stays
 // visible keeps its names, so a shell's working directory survives. File locks on
 // what it does not see any more are given up, and its waits for them end.
 func (k *kernel) Revoked(r view.Revocation) {
@@ -39,7 +41,11 @@ func (k *kernel) Revoked(r view.Revocation) {
 	for _, node := range k.held(len(r.Gone) > 0, changed) {
 		switch r.Standing(node) {
 		case view.Visible:
-			if changed[node.Volume()] {
+			switch {
+			case !changed[node.Volume()]:
+			case k.open(node): // a map may have dirty pages, which may not be written now
+				k.within(func() { k.invalidate(&inodeNotice{node: node, n: -1}) })
+			default:
 				k.invalidate(&inodeNotice{node: node, off: -1})
 			}
 		default:
@@ -59,6 +65,21 @@ func (k *kernel) held(all bool, of map[backend.VolumeID]bool) []nodeID {
 		}
 	}
 	return out
+}
+
+// open tells whether the kernel has node open; a map counts.
+func (k *kernel) open(node nodeID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, _ := k.nodes.get(node)
+	return n.opens > 0
+}
+
+// refused drops what the write-back of a map was not allowed to write, so that
+// the mount goes back to showing what is stored. The kernel holds the pages until
+// it is answered, so this waits, in a goroutine of its own.
+func (k *kernel) refused(node nodeID, off uint64, n int) {
+	go k.invalidate(&inodeNotice{node: node, off: int64(off), n: int64(n)})
 }
 
 // mountLocks is what one mount has of the file locks of all.
