@@ -18,6 +18,9 @@ type Project struct {
 type ProjectSpec struct {
 	Slug    string            `json:"slug"`
 	Members map[string]string `json:"members,omitempty"`
+	// Template is what it begins with: "" nothing, "shared" the files by which
+	// agents that share a project tell each other what they do.
+	Template string `json:"template,omitempty"`
 }
 
 // Member gives one agent a right on a project: read, write, or "" to leave.

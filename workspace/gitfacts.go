@@ -20,6 +20,9 @@ const maxGitFile = 8 << 20
 
 var objectName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
+// Git tells what the files of a project tell of its git repository.
+func (l *Layer) Git(v *view.View, p ProjectDir) Git { return p.git(v) }
+
 // git reads what there is; the zero value where there is no repository.
 func (p ProjectDir) git(v *view.View) (g Git) {
 	read := func(rel string) string {

@@ -24,6 +24,9 @@ type Todo struct {
 	Text string
 }
 
+// Ref names an entry as other files refer to it: by its time.
+func (e *JournalEntry) Ref() string { return e.At.Format(clock) }
+
 var (
 	// entryHead is what an entry begins with: ## 2026-05-22 14:30 — key (Name)
 	entryHead = regexp.MustCompile(`^##[ \t]*(\d{4}-\d\d-\d\d(?:[ \tT]+\d?\d:\d\d(?::\d\d)?Z?)?)[ \t]*(?:—|–|--?|:)?[ \t]*([^\s(]*)[ \t]*(?:\((.*)\))?[ \t]*$`)

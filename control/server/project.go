@@ -32,9 +32,21 @@ func (s *Server) createProject(w http.ResponseWriter, r *http.Request) error {
 	if err := input(r, &c); err != nil {
 		return err
 	}
+	if err := workspace.CheckTemplate(c.Template); err != nil {
+		return err
+	}
 	p, err := s.Registry.CreateProject(r.Context(), c.Slug, c.Members)
 	if err != nil {
 		return err
+	}
+	if c.Template != "" {
+		v, err := s.ownView(r, "")
+		if err != nil {
+			return err
+		}
+		if err := s.Layer.LayOut(v, "/projects/"+p.Slug, p.Slug, p.Members); err != nil {
+			return err
+		}
 	}
 	return reply(w, apiProject(p))
 }
