@@ -28,7 +28,7 @@ func TestDropper(t *testing.T) {
 	for n := range backend.NodeID(nodes) {
 		d.add(n)
 		if n == 0 {
-			for end := time.Now().Add(5 * time.Second); count() == 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); count() == 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("a single node is not told of")
 				}

@@ -40,7 +40,7 @@ func soon(t *testing.T, ch <-chan error, what string) error {
 	select {
 	case err := <-ch:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s: nothing happens", what)
 		return nil
 	}

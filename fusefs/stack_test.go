@@ -149,8 +149,9 @@ func (s *stack) down(store backend.Store) {
 	if n := len(*s.hub.kernels.Load()); n > 0 {
 		t.Errorf("%d kernels left", n)
 	}
-	// A connection that was cut off, not aborted, ends with the last user.
-	for end := time.Now().Add(10 * time.Second); fuseDescriptors() > 0; time.Sleep(10 * time.Millisecond) {
+	// A connection that was cut off, not aborted, ends with the last user, which
+	// may be a namespace that another package's tests have made.
+	for end := time.Now().Add(time.Minute); fuseDescriptors() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("%d descriptors of /dev/fuse left", fuseDescriptors())
 			break

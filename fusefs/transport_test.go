@@ -63,7 +63,7 @@ func TestWaitingLocksStopNobody(t *testing.T) {
 		f := openRW(t, file)
 		wg.Go(func() { errs[i] = ofd(f, unix.F_WRLCK, unix.F_OFD_SETLKW) })
 	}
-	for end := time.Now().Add(20 * time.Second); m.Stats().Requests["SETLKW"] < waiters; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); m.Stats().Requests["SETLKW"] < waiters; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d requests were read, of %d that wait", m.Stats().Requests["SETLKW"], waiters)
 		}

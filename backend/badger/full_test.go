@@ -119,7 +119,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	free()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if err = putBig(s, "after"); err == nil {
 			break
 		}
@@ -127,7 +127,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("with room again: %v", err)
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); s.Space().Ballast < testBallast*3/4; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.Space().Ballast < testBallast*3/4; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the ballast is not made again: %+v", s.Space())
 		}
@@ -360,7 +360,7 @@ func TestDeletedContentGivesItsRoomBack(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); diskFree(t, disk) < full+25<<20; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); diskFree(t, disk) < full+25<<20; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d MiB were free, and %d are after all was deleted: %+v", full>>20, diskFree(t, disk)>>20, s.Space())
 		}

@@ -242,7 +242,7 @@ func TestTableThatOutlivedItsEnd(t *testing.T) {
 		closeStore(t, s)
 	}
 	s = open(t, dir)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(first); os.IsNotExist(err) {
 			break
 		}
@@ -336,7 +336,7 @@ func TestDamageBehindOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		_, err := s.Update(ctx, func(tx backend.Tx) error { return errTest })
 		if backend.KindOf(err) == backend.IO {
 			break

@@ -189,7 +189,7 @@ func TestViewsDoNotWaitForUpdates(t *testing.T) {
 		select {
 		case err := <-read:
 			return err
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			return fmt.Errorf("a View waits for an Update")
 		}
 	}); err != nil {

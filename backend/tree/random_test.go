@@ -476,7 +476,7 @@ func (r *runner) finish() {
 	if _, err := r.tree.RemoveVolume(context.Background(), r.vol); err != nil {
 		r.t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		left := 0
 		err := r.d.store.View(context.Background(), func(kv backend.Tx) error {

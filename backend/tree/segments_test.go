@@ -113,7 +113,7 @@ func (b *bulk) used() (n int64) {
 // settles waits until the segments take at most limit bytes.
 func (b *bulk) settles(what string, limit int64) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); b.used() > limit; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); b.used() > limit; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("%s: %d bytes are used, want at most %d", what, b.used(), limit)
 		}
@@ -341,7 +341,7 @@ func TestSmallWritesAreCoalesced(t *testing.T) {
 			b.write(over, uint64(hit))
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); b.extents() > 300; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); b.extents() > 300; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d extents", b.extents())
 		}

@@ -279,10 +279,10 @@ func TestDriverViewsAreFew(t *testing.T) {
 	}
 }
 
-// waitFor waits until ok, for 20 s at most.
+// waitFor waits until ok, for a minute at most.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}

@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(8 * time.Minute),
+		Deadline:            time.Now().Add(20 * time.Minute),
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "go":
@@ -148,13 +148,13 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			_ = c.Process.Signal(os.Interrupt)
 			select {
 			case <-ended:
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				_ = c.Process.Kill()
 				<-ended
 			}
 		}
 	})
-	_ = r.SetReadDeadline(time.Now().Add(60 * time.Second))
+	_ = r.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := r.Read(make([]byte, 16)); n == 0 || neg {
 		text, _ := os.ReadFile(ts.MkAbs("daemon.log"))
 		ts.Fatalf("the daemon is not ready: %v\n%s", err, text)
@@ -173,7 +173,7 @@ func halt(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(unix.Kill(pid, signals[args[0]]))
 	for start := time.Now(); unix.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 40*time.Second {
+		if time.Since(start) > time.Minute {
 			ts.Fatalf("the daemon does not end after SIG%s", args[0])
 		}
 	}
@@ -193,7 +193,7 @@ func unmounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until COMMAND ARG… repeats a command until it succeeds, for 20 seconds.
+// until COMMAND ARG… repeats a command until it succeeds, for a minute.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	start := time.Now()
 	for {
@@ -201,7 +201,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		if (err == nil) != neg {
 			return
 		}
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > time.Minute {
 			ts.Fatalf("still: %v", err)
 		}
 		time.Sleep(50 * time.Millisecond)

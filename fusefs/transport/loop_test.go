@@ -120,9 +120,9 @@ func mount(t *testing.T, w *Watch, declare bool) *mounted {
 // soon fails the test unless cond comes true.
 func soon(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (m *mounted) umount(t *testing.T, flags int) {
 	}
 	select {
 	case <-m.served:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Serve does not return")
 	}
 }

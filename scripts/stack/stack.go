@@ -108,7 +108,7 @@ func (s *Stack) Start() error {
 	}()
 	s.daemon, s.exited = cmd, exited
 	var last error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && s.Alive(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && s.Alive(); time.Sleep(50 * time.Millisecond) {
 		if _, last = s.Try("status"); last == nil {
 			return nil
 		}
@@ -137,13 +137,16 @@ func (s *Stack) Signal(sig syscall.Signal) error {
 	select {
 	case <-s.exited:
 		return nil
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("the daemon outlives %v by 30 s", sig)
+	case <-time.After(time.Minute):
+		return fmt.Errorf("the daemon outlives %v by a minute", sig)
 	}
 }
 
 // Pause stops the daemon where it is; only a signal that ends it goes on.
 func (s *Stack) Pause() error { return s.daemon.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *Stack) Resume() error { return s.daemon.Process.Signal(syscall.SIGCONT) }
 
 // Kill kills the daemon as kill -9 does, starts it again and returns when all
 // the given directories answer.
@@ -161,7 +164,7 @@ func (s *Stack) Restart(dirs ...string) error {
 		return err
 	}
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		err = nil
 		for _, d := range dirs {
 			_, e := os.Stat(d)
