@@ -20,6 +20,11 @@ import (
 // transportEnv names the transport of mounts that tests make.
 const transportEnv = "WARREN_TEST_TRANSPORT"
 
+// longWithOne are the tests that keep mounts under load for a while. With -short
+// they do so with one transport, the default.
+const longWithOne = "^Test(Case0.*|.*FromTwoMounts|BigDirectory|CoherencePairs|ListingWhileItChanges|MapAgainstWriter|NodeTable.*|" +
+	"RandomChanges|ReaderSeesEveryWrite|RevocationUnderLoad|Schedules|Stress|TwoWritersOfOnePage)$"
+
 // TestMain runs all tests over each transport, unless the environment names
 // one.
 func TestMain(m *testing.M) {
@@ -31,6 +36,11 @@ func TestMain(m *testing.M) {
 	for _, name := range Transports() {
 		os.Setenv(transportEnv, name)
 		fmt.Println("transport:", name)
+		if skip := flag.Lookup("test.skip").Value; testing.Short() && name != Transports()[0] && skip.String() == "" {
+			if err := skip.Set(longWithOne); err != nil {
+				panic(err)
+			}
+		}
 		code = max(code, m.Run())
 	}
 	os.Exit(code)
