@@ -6,13 +6,18 @@ import (
 	"time"
 )
 
-// Policy is what decides in one agent's view.
+// Policy is what decides in one agent's view, or in all. An agent is told of the
+// settings that it may know of, and no Cedar.
 type Policy struct {
-	Agent      string          `json:"agent,omitempty"`
-	Cedar      string          `json:"cedar"` // the policies in force
-	DenyNames  []string        `json:"deny_names"`
-	Exceptions []NameException `json:"exceptions"`
-	Epoch      uint64          `json:"epoch"`
+	Agent      string            `json:"agent,omitempty"`
+	Cedar      string            `json:"cedar,omitempty"`    // the policies in force
+	Access     string            `json:"access,omitempty"`   // of the agent: rw, ro, none
+	Mode       string            `json:"mode,omitempty"`     // of the agent
+	Projects   map[string]string `json:"projects,omitempty"` // that the agent is a member of: read, write
+	DenyNames  []string          `json:"deny_names"`         // for everybody, everywhere
+	Rules      []DeniedName      `json:"rules"`              // for one agent, or under a path
+	Exceptions []NameException   `json:"exceptions"`
+	Epoch      uint64            `json:"epoch,omitempty"`
 }
 
 // NameException lets one name of the deny-list be used under one tree path.
@@ -59,18 +64,32 @@ func (c *Client) DisallowName(ctx context.Context, e NameException) error {
 
 // DenyName puts a glob on the name deny-list; one that is there already is no
 // error. It holds in every mount when it returns.
-func (c *Client) DenyName(ctx context.Context, glob string) error {
-	return c.call(ctx, http.MethodPut, "/v1/policy/names", nil, DeniedName{glob}, nil)
+func (c *Client) DenyName(ctx context.Context, x DeniedName) error {
+	return c.call(ctx, http.MethodPut, "/v1/policy/names", nil, x, nil)
 }
 
 // UndenyName takes an entry off the name deny-list.
-func (c *Client) UndenyName(ctx context.Context, glob string) error {
-	return c.call(ctx, http.MethodDelete, "/v1/policy/names", query("name", glob), nil, nil)
+func (c *Client) UndenyName(ctx context.Context, x DeniedName) error {
+	return c.call(ctx, http.MethodDelete, "/v1/policy/names", query("name", x.Name, "agent", x.Agent, "under", x.Under), nil, nil)
 }
 
 // DeniedName is an entry of the name deny-list.
 type DeniedName struct {
-	Name string `json:"name"` // a glob, of regular files' names, in any case
+	Name  string `json:"name"`            // a glob, of regular files' names, in any case
+	Agent string `json:"agent,omitempty"` // only for this agent
+	Under string `json:"under,omitempty"` // only below this tree path
+}
+
+// SettingsText gives the settings as a settings file (TOML).
+func (c *Client) SettingsText(ctx context.Context) (PolicyText, error) {
+	var t PolicyText
+	return t, c.call(ctx, http.MethodGet, "/v1/policy/settings", nil, nil, &t)
+}
+
+// SetSettings makes what a settings file says hold, all at once; what it does not
+// name stays. KindInvalid: with file, line and column of all that is wrong.
+func (c *Client) SetSettings(ctx context.Context, t PolicyText) error {
+	return c.call(ctx, http.MethodPut, "/v1/policy/settings", nil, t, nil)
 }
 
 // Explain tells which rules decide about action (see, read, write, create,
@@ -88,9 +107,9 @@ type PolicyFile struct {
 	Loaded time.Time `json:"loaded"`
 }
 
-// PolicyText is a file of Cedar policies to be checked or loaded.
+// PolicyText is a file of Cedar policies, or of settings, to be checked or loaded.
 type PolicyText struct {
-	Name string `json:"name"` // ends with .cedar
+	Name string `json:"name"` // ends with .cedar; of settings, to be checked, with .toml
 	Text string `json:"text"`
 }
 

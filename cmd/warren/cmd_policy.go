@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,10 +39,8 @@ func newPolicyCommand(a *app) *cobra.Command {
 		func(ctx context.Context, args []string) error { return runPolicyAllowName(ctx, a, o, args[0]) })
 	allow.Flags().StringVar(&o.Under, "under", "", "tree `PATH` of the directory it holds under")
 	allow.Flags().BoolVar(&o.Remove, "remove", false, "take the exception away again")
-	deny := command("deny-name GLOB [--remove]", "Put a name on the deny-list, or take it off", cobra.ExactArgs(1),
-		func(ctx context.Context, args []string) error { return runPolicyDenyName(ctx, a, o, args[0]) })
-	deny.Flags().BoolVar(&o.Remove, "remove", false, "take it off the list")
-	return noun("policy", "Show, explain and load policies; allow names of the deny-list", append(newPolicyFileCommands(a), show, explain, allow, deny)...)
+	return noun("policy", "Show, set, explain and load policies; deny and allow names",
+		append(append(newPolicyFileCommands(a), show, explain, allow), newPolicySettingsCommands(a)...)...)
 }
 
 func runPolicyShow(ctx context.Context, a *app, o *policyOptions) error {
@@ -49,6 +49,12 @@ func runPolicyShow(ctx context.Context, a *app, o *policyOptions) error {
 		return err
 	}
 	return a.answer(p, func(w io.Writer) {
+		if p.Cedar == "" { // an agent asks
+			facts(w, "agent", p.Agent, "access", p.Access, "mode", p.Mode)
+			for _, slug := range slices.Sorted(maps.Keys(p.Projects)) {
+				facts(w, "project", slug+" ("+p.Projects[slug]+")")
+			}
+		}
 		_, _ = io.WriteString(w, p.Cedar)
 		writeNames(w, p)
 	})
@@ -58,6 +64,9 @@ func runPolicyShow(ctx context.Context, a *app, o *policyOptions) error {
 // what is shown stays Cedar.
 func writeNames(w io.Writer, p control.Policy) {
 	_, _ = fmt.Fprintf(w, "\n// Names of the deny-list: %s\n", strings.Join(p.DenyNames, " "))
+	for _, x := range p.Rules {
+		_, _ = fmt.Fprintf(w, "//   %s\n", deniedText(x))
+	}
 	if len(p.Exceptions) == 0 {
 		_, _ = fmt.Fprintln(w, "// No exceptions; `warren policy allow-name NAME --under PATH` makes one.")
 		return

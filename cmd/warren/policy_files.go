@@ -17,7 +17,7 @@ const maxPolicyFile = 1 << 20
 func newPolicyFileCommands(a *app) []*cobra.Command {
 	load := command("load FILE", "Check a file of Cedar policies and put it in force, in the place of one of the same name", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runPolicyLoad(ctx, a, args[0]) })
-	check := command("check FILE", "Tell whether a file of Cedar policies could be loaded", cobra.ExactArgs(1),
+	check := command("check FILE", "Tell whether a file of Cedar policies, or one of settings (.toml), could take effect", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runPolicyCheck(ctx, a, args[0]) })
 	list := command("list", "List the loaded files of Cedar policies", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runPolicyList(ctx, a) })
@@ -43,6 +43,9 @@ func readPolicy(file string) (control.PolicyText, error) {
 }
 
 func runPolicyLoad(ctx context.Context, a *app, file string) error {
+	if filepath.Ext(file) == ".toml" {
+		return usagef("%s is a settings file; set it by `warren policy set --file %s`", file, file)
+	}
 	p, err := readPolicy(file)
 	if err != nil {
 		return err
@@ -64,7 +67,7 @@ func runPolicyCheck(ctx context.Context, a *app, file string) error {
 	}
 	return a.done(struct {
 		OK string `json:"ok"`
-	}{p.Name}, "%s is right; its examples hold", p.Name)
+	}{p.Name}, "%s is right", p.Name)
 }
 
 func runPolicyList(ctx context.Context, a *app) error {
@@ -88,15 +91,4 @@ func runPolicyRemove(ctx context.Context, a *app, name string) error {
 	return a.done(struct {
 		Removed string `json:"removed"`
 	}{name}, "policy file %s is out of force", name)
-}
-
-func runPolicyDenyName(ctx context.Context, a *app, o *policyOptions, glob string) error {
-	change, done := a.client().DenyName, "%s is on the deny-list"
-	if o.Remove {
-		change, done = a.client().UndenyName, "%s is off the deny-list"
-	}
-	if err := change(ctx, glob); err != nil {
-		return err
-	}
-	return a.done(control.DeniedName{Name: glob}, done, glob)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/control"
@@ -11,6 +12,9 @@ import (
 )
 
 func (s *Server) showPolicy(w http.ResponseWriter, r *http.Request) error {
+	if by := askerOf(r); !by.administrator() {
+		return s.showPolicyTo(w, r, by)
+	}
 	agent := r.URL.Query().Get("agent")
 	if agent != "" {
 		if _, err := s.Registry.Agent(agent); err != nil {
@@ -19,10 +23,9 @@ func (s *Server) showPolicy(w http.ResponseWriter, r *http.Request) error {
 	}
 	set := s.Registry.Settings()
 	p := control.Policy{Agent: agent, Cedar: s.Space.Engine().Show(agent), Epoch: s.Space.Engine().Epoch(),
-		DenyNames: set.DenyNames, Exceptions: []control.NameException{}}
-	if p.DenyNames == nil {
-		p.DenyNames = policy.DefaultDenyNames()
-	}
+		Exceptions: []control.NameException{}}
+	p.DenyNames, p.Rules = namesFor(set, agent)
+	s.settingsOf(&p)
 	for _, x := range set.Exceptions {
 		p.Exceptions = append(p.Exceptions, control.NameException(x))
 	}
@@ -54,17 +57,12 @@ func (s *Server) denyName(w http.ResponseWriter, r *http.Request) error {
 	if err := input(r, &x); err != nil {
 		return err
 	}
-	if err := s.Registry.DenyName(r.Context(), x.Name, false); err != nil {
-		return err
-	}
-	return ok(w)
+	return s.setName(w, r, workspace.NameRule(x), false)
 }
 
 func (s *Server) undenyName(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Registry.DenyName(r.Context(), r.URL.Query().Get("name"), true); err != nil {
-		return err
-	}
-	return ok(w)
+	q := r.URL.Query()
+	return s.setName(w, r, workspace.NameRule{Name: q.Get("name"), Agent: q.Get("agent"), Under: q.Get("under")}, true)
 }
 
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
@@ -155,7 +153,11 @@ func (s *Server) checkPolicy(w http.ResponseWriter, r *http.Request) error {
 	if err := input(r, &c); err != nil {
 		return err
 	}
-	if err := s.Registry.CheckPolicy(c.Name, c.Text); err != nil {
+	check := s.Registry.CheckPolicy
+	if strings.HasSuffix(c.Name, ".toml") {
+		check = s.Registry.CheckSettings
+	}
+	if err := check(c.Name, c.Text); err != nil {
 		return err
 	}
 	return ok(w)
