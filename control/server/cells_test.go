@@ -280,7 +280,65 @@ var probes = map[string]probe{
 		}
 		return asked{path: "/v1/policy/names?name=*.key&agent=" + agent}
 	}},
+	"GET /v1/project/list": query("/v1/project/list?agent=AGENT"),
+	"GET /v1/project":      inProject("GET", "/v1/project", ""),
+	"PUT /v1/project":      inProject("PUT", "/v1/project", ""),
+	"POST /v1/project": {as: func(_ *guestHouse, agent string) asked {
+		return asked{"/v1/project", fmt.Sprintf(`{"agent":%q,"name":"plan"}`, agent)}
+	}},
+	"GET /v1/journal":          inProject("GET", "/v1/journal", ""),
+	"POST /v1/journal":         inProject("POST", "/v1/journal", `,"summary":"did it"`),
+	"POST /v1/journal/archive": inProject("POST", "/v1/journal/archive", ""),
+	"GET /v1/inbox":            inProject("GET", "/v1/inbox", ""),
+	"POST /v1/inbox":           inProject("POST", "/v1/inbox", `,"title":"do it"`),
+	"POST /v1/inbox/close": {as: func(g *guestHouse, agent string) asked {
+		id := ""
+		for key := range g.tokens {
+			got, err := g.client.AddInbox(g.t.Context(), control.InboxNote{Agent: key, Project: g.project(key), Title: "x"})
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			if key == g.trying {
+				id = got.ID
+			}
+		}
+		return asked{"/v1/inbox/close", fmt.Sprintf(`{"agent":%q,"project":"p","id":%q,"resolution":"done"}`, agent, id)}
+	}},
+	"POST /v1/decisions": inProject("POST", "/v1/decisions", `,"title":"t","decision":"d"`),
+	"POST /v1/news":      inProject("POST", "/v1/news", ""),
+	"POST /v1/delegations": {as: func(g *guestHouse, agent string) asked {
+		return asked{"/v1/delegations", fmt.Sprintf(`{"agent":%q,"delegate":%q}`, agent, g.trying)}
+	}},
+	"GET /v1/delegations/changes": {as: func(g *guestHouse, agent string) asked {
+		d, err := g.client.Delegate(g.t.Context(), control.DelegationSpec{Agent: g.trying, Delegate: g.trying, Project: "p"})
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		return asked{path: "/v1/delegations/changes?agent=" + agent + "&delegation=" + d.ID}
+	}},
 	"GET /v1/policy/explain": query("/v1/policy/explain?agent=AGENT&action=read&path=f"),
+}
+
+// inProject is a probe that works in a project of the agent's own.
+func inProject(method, path, more string) probe {
+	return probe{as: func(g *guestHouse, agent string) asked {
+		for key := range g.tokens {
+			g.project(key)
+		}
+		if method == "GET" {
+			return asked{path: path + "?project=p&agent=" + agent}
+		}
+		return asked{path, fmt.Sprintf(`{"agent":%q,"project":"p"%s}`, agent, more)}
+	}}
+}
+
+// project makes the project p of an agent's.
+func (g *guestHouse) project(agent string) string {
+	g.t.Helper()
+	if _, err := g.client.MakeDir(g.t.Context(), control.MakeDir{Agent: agent, Path: "p", Parents: true}); err != nil {
+		g.t.Fatal(err)
+	}
+	return "p"
 }
 
 // items makes an item of every agent's.
