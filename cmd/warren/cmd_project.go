@@ -13,18 +13,22 @@ import (
 )
 
 type projectOptions struct {
-	Members []string
-	Right   string
+	asOptions
+	Members  []string
+	Right    string
+	Template string
+	Path     string
 }
 
 // AddFlags adds the flags of project create.
 func (o *projectOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Members, "member", nil, "`KEY[:read|write]` of a member (default write); may be repeated")
+	f.StringVar(&o.Template, "template", "", "`NAME` of what it begins with: shared, the files by which agents that share a project tell each other what they do")
 }
 
 func newProjectCommand(a *app) *cobra.Command {
 	o := &projectOptions{}
-	create := command("create SLUG [--member KEY[:RIGHT]]…", "Make a project and the tree /projects/SLUG", cobra.ExactArgs(1),
+	create := command("create SLUG [--member KEY[:RIGHT]]… [--template shared]", "Make a project and the tree /projects/SLUG", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runProjectCreate(ctx, a, o, args[0]) })
 	o.AddFlags(create.Flags())
 	list := command("list", "List projects", cobra.NoArgs,
@@ -35,7 +39,75 @@ func newProjectCommand(a *app) *cobra.Command {
 	member := command("member SLUG KEY --right read|write|none", "Give an agent a right, or take it away", cobra.ExactArgs(2),
 		func(ctx context.Context, args []string) error { return runProjectMember(ctx, a, o, args[0], args[1]) })
 	member.Flags().StringVar(&o.Right, "right", "write", "`read|write|none`")
-	return noun("project", "Make projects and choose their members", create, list, show, member)
+	begin := command("init --agent KEY NAME [--path PATH]", "Make a project of an agent's workspace, with the files of the template shared, and make it active", cobra.ExactArgs(1),
+		func(ctx context.Context, args []string) error { return runProjectInit(ctx, a, o, args[0]) })
+	begin.Flags().StringVar(&o.Path, "path", "", "tree `PATH` where it is (default: NAME in the agent's workspace)")
+	change := command("switch --agent KEY NAME", "Make a project the active one, where an agent's commands and tools work", cobra.ExactArgs(1),
+		func(ctx context.Context, args []string) error { return runProjectSwitch(ctx, a, o, args[0]) })
+	info := command("info --agent KEY [NAME]", "Show a project as an agent works in it (default: the active one)", cobra.MaximumNArgs(1),
+		func(ctx context.Context, args []string) error { return runProjectInfo(ctx, a, o, args) })
+	places := command("places --agent KEY", "List the projects that an agent works in", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runProjectPlaces(ctx, a, o) })
+	for _, c := range []*cobra.Command{begin, change, info, places} {
+		o.asOptions.AddFlags(c.Flags())
+	}
+	return noun("project", "Make projects, choose their members and where an agent works", create, list, show, member, begin, change, info, places)
+}
+
+func runProjectInit(ctx context.Context, a *app, o *projectOptions, name string) error {
+	p, err := a.client().InitProject(ctx, control.ProjectInit{Agent: o.Agent, Name: name, Path: o.Path})
+	if err != nil {
+		return err
+	}
+	return a.done(p, "%s is ready and active", shown(a.stdout, p.Path))
+}
+
+func runProjectSwitch(ctx context.Context, a *app, o *projectOptions, name string) error {
+	p, err := a.client().SwitchProject(ctx, control.ProjectSwitch{Agent: o.Agent, Project: name})
+	if err != nil {
+		return err
+	}
+	return a.done(p, "%s is active", shown(a.stdout, p.Path))
+}
+
+func runProjectInfo(ctx context.Context, a *app, o *projectOptions, args []string) error {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	p, err := a.client().ProjectPlace(ctx, o.Agent, name)
+	if err != nil {
+		return err
+	}
+	return a.answer(p, func(w io.Writer) {
+		facts(w, "name", shown(w, p.Name), "path", shown(w, p.Path), "active", yesNo(p.Active), "shared", yesNo(p.Shared),
+			"remote", shown(w, p.Remote), "branch", shown(w, p.Branch), "head", p.Head)
+	})
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func runProjectPlaces(ctx context.Context, a *app, o *projectOptions) error {
+	ps, err := a.client().ProjectPlaces(ctx, o.Agent)
+	if err != nil {
+		return err
+	}
+	return a.answer(ps, func(w io.Writer) {
+		var rows [][]string
+		for _, p := range ps {
+			active := ""
+			if p.Active {
+				active = "active"
+			}
+			rows = append(rows, []string{shown(w, p.Name), shown(w, p.Path), dash(active), dash(shown(w, p.Remote))})
+		}
+		table(w, []string{"PROJECT", "PATH", "ACTIVE", "REMOTE"}, rows)
+	})
 }
 
 func runProjectCreate(ctx context.Context, a *app, o *projectOptions, slug string) error {
@@ -47,7 +119,7 @@ func runProjectCreate(ctx context.Context, a *app, o *projectOptions, slug strin
 		}
 		members[key] = right
 	}
-	p, err := a.client().CreateProject(ctx, control.ProjectSpec{Slug: slug, Members: members})
+	p, err := a.client().CreateProject(ctx, control.ProjectSpec{Slug: slug, Members: members, Template: o.Template})
 	if err != nil {
 		return err
 	}
