@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/control/mcp"
 )
 
@@ -21,6 +20,7 @@ type mcpOptions struct {
 	Tools      []string
 	Log        string
 	PrintTools string
+	Listen     string
 }
 
 // AddFlags adds the flags of mcp.
@@ -30,6 +30,7 @@ func (o *mcpOptions) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.ReadOnly, "read-only", false, "only tools that change nothing")
 	f.StringSliceVar(&o.Tools, "tools", nil, "only these tools or groups of tools: `NAME,…` ("+strings.Join(mcp.Groups(), ", ")+")")
 	f.StringVar(&o.Log, "log", "", "add a line of JSON for each call to `FILE` (default: text on stderr)")
+	f.StringVar(&o.Listen, "listen", "", "serve hosts over HTTP at `ADDRESS:PORT` of this machine alone, each by the token that it sends (port 0: any)")
 	f.StringVar(&o.PrintTools, "print-tools", "", "print the tools' definitions as `json|xml`, for hosts that do not speak MCP, and end")
 }
 
@@ -41,6 +42,10 @@ func newMCPCommand(a *app) *cobra.Command {
 Context Protocol, over standard input and output. It needs no mount: it is a client of
 the daemon, and every tool is decided by the policy as in the agent's mounts. With a token
 (--token, WARREN_TOKEN) it works inside a container that has only agent.sock.
+
+With --listen it serves any number of hosts by streamable HTTP, at /mcp, on a loopback
+address. Each sends a token with every request (Authorization: Bearer) and works as that
+token's agent; this command has no rights of its own.
 
 It goes on while the daemon restarts: calls fail with the kind unavailable meanwhile.`
 	o.AddFlags(c.Flags())
@@ -59,11 +64,14 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 	default:
 		return usagef("--print-tools %s: it is json or xml", o.PrintTools)
 	}
+	if o.Listen != "" {
+		return serveMCP(ctx, a, o, opts)
+	}
 	if o.Agent == "" && a.showToken() == "" {
 		return usagef("which agent? give --agent KEY (`warren agent list` lists them), or a token")
 	}
-	if o.Project != "" && !projectName.MatchString(o.Project) {
-		return usagef("--project %s: a name of a-z, 0-9, . _ and -, or /projects/NAME", o.Project)
+	if err := o.checkProject(); err != nil {
+		return err
 	}
 	logger, closeLog, err := a.callLog(o.Log)
 	if err != nil {
@@ -76,7 +84,7 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := enterProject(ctx, opts); err != nil {
+	if err := s.EnterProject(ctx); err != nil {
 		logger.Warn("the project is not there yet", "project", o.Project, "err", err)
 	}
 	err = s.Run(ctx, a.stdin, a.stdout)
@@ -84,6 +92,13 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 		return nil // a host ends its server by a signal
 	}
 	return err
+}
+
+func (o *mcpOptions) checkProject() error {
+	if o.Project != "" && !projectName.MatchString(o.Project) {
+		return usagef("--project %s: a name of a-z, 0-9, . _ and -, or /projects/NAME", o.Project)
+	}
+	return nil
 }
 
 // callLog opens the log of calls. close is to be called in the end.
@@ -96,13 +111,4 @@ func (a *app) callLog(file string) (l *slog.Logger, closeLog func(), err error) 
 		return nil, nil, localError(err)
 	}
 	return slog.New(slog.NewJSONHandler(f, nil)), func() { _ = f.Close() }, nil
-}
-
-// enterProject makes a project of the agent's own workspace.
-func enterProject(ctx context.Context, o mcp.Options) error {
-	if o.Project == "" || o.ReadOnly || strings.HasPrefix(o.Project, "/") {
-		return nil
-	}
-	_, err := o.Client.MakeDir(ctx, control.MakeDir{Agent: o.Agent, Path: o.Project, Parents: true})
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path"
 	"strings"
+	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/warrenfs/warren/control"
@@ -30,10 +31,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Server offers tools to one host at a time.
+// Server offers tools to hosts, which all work for one agent.
 type Server struct {
 	o   Options
 	sdk *sdk.Server
+
+	mu    sync.Mutex
+	roots map[*sdk.ServerSession]hostRoots
 }
 
 // New makes a server. KindInvalid: Options.Tools names none that there is.
@@ -41,9 +45,10 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, sdk: sdk.NewServer(
-		&sdk.Implementation{Name: "warren", Title: "warren", Version: o.Version},
-		&sdk.ServerOptions{Instructions: instructions(&o), Capabilities: &sdk.ServerCapabilities{}})}
+	s := &Server{o: o, roots: map[*sdk.ServerSession]hostRoots{}}
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "warren", Title: "warren", Version: o.Version},
+		&sdk.ServerOptions{Instructions: instructions(&o), Capabilities: &sdk.ServerCapabilities{},
+			RootsListChangedHandler: s.rootsChanged})
 	tools, err := choose(o.Tools, o.ReadOnly)
 	if err != nil {
 		return nil, err
@@ -54,6 +59,17 @@ func New(o Options) (*Server, error) {
 	s.sdk.AddResource(&sdk.Resource{URI: contextURI, Name: "context", Title: "Context", MIMEType: "text/markdown",
 		Description: "Who the agent is, where it may write, its quota, projects, fields and recent denials."}, s.readContext)
 	return s, nil
+}
+
+// EnterProject makes the project that Options names, if it is one of the agent's
+// own workspace and the server may change something. Errors: those of
+// control.Client.MakeDir.
+func (s *Server) EnterProject(ctx context.Context) error {
+	if s.o.Project == "" || s.o.ReadOnly || strings.HasPrefix(s.o.Project, "/") {
+		return nil
+	}
+	_, err := s.o.Client.MakeDir(ctx, control.MakeDir{Agent: s.o.Agent, Path: s.o.Project, Parents: true})
+	return err
 }
 
 // contextURI names the state that an agent's prompt includes.

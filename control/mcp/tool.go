@@ -121,7 +121,9 @@ const maxArguments = 56 << 20
 func (s *Server) handler(t tool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		start := time.Now()
-		r, err := t.call(ctx, s, req.Params.Arguments)
+		done := progress(ctx, req, t.def.Name)
+		r, err := t.call(ctx, s, req)
+		done()
 		outcome := "ok"
 		if err != nil {
 			outcome = string(kindOf(err))
@@ -133,22 +135,33 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 }
 
 // call checks the arguments and does the tool.
-func (t tool) call(ctx context.Context, s *Server, raw json.RawMessage) (*sdk.CallToolResult, error) {
+func (t tool) call(ctx context.Context, s *Server, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	raw := req.Params.Arguments
 	if len(raw) > maxArguments {
 		return nil, control.Errorf(control.KindInvalid, "arguments: more than %d bytes", maxArguments)
 	}
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
-	var args any
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, control.Errorf(control.KindInvalid, "arguments: %v", err)
-	}
-	if _, ok := args.(map[string]any); !ok {
-		return nil, control.Errorf(control.KindInvalid, "arguments: they are not an object")
+	args, err := object(raw)
+	if err != nil {
+		return nil, err
 	}
 	if err := t.in.Validate(args); err != nil {
 		return nil, control.Errorf(control.KindInvalid, "arguments: %v", err)
+	}
+	if t.group == "files" {
+		roots, ask := s.rootsOf(ctx, req)
+		if ask != nil {
+			return ask, nil
+		}
+		if len(roots) > 0 {
+			s = s.startingIn(roots[0])
+			err = s.keepTo(roots, args)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return t.do(ctx, s, raw)
 }
