@@ -46,6 +46,8 @@ func TestScripts(t *testing.T) {
 				return err == nil, nil
 			case "root":
 				return os.Geteuid() == 0, nil
+			case "race":
+				return raceDetector, nil
 			}
 			return false, errors.New("unknown condition")
 		},
