@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,4 +160,52 @@ func TestDefaultACL(t *testing.T) {
 	if got, want := aclText(b+"/d/t", access), "1:=6 2:4321=6 4:=5 10:=6 20:=0"; got != want {
 		t.Errorf("O_TMPFILE: %s", got)
 	}
+}
+
+// TestACLClearsSetGID: as on ext4, an ACL that is set by who is not in the file's
+// group, and has no privilege, clears its set-group-id bit.
+func TestACLClearsSetGID(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(2 * time.Minute)
+	s.openUp()
+	dir := s.mount("a", Config{ACL: true, AllowOther: true})
+	acl := aclOf([3]uint32{1, 7, nobody}, [3]uint32{2, 7, 0}, [3]uint32{4, 5, nobody}, [3]uint32{0x10, 7, nobody}, [3]uint32{0x20, 0, nobody})
+	for _, c := range []struct {
+		name     string
+		uid, gid int // of who sets it
+		want     uint32
+	}{{"root", 0, 0, 0o2770}, {"member", 4321, 4322, 0o2770}, {"stranger", 4321, 4323, 0o770}} {
+		for _, ref := range []string{dir, t.TempDir()} {
+			must(t, os.Chmod(filepath.Dir(ref), 0o755))
+			path := ref + "/" + c.name
+			must(t, os.WriteFile(path, nil, 0o600))
+			must(t, os.Chown(path, 4321, 4322))
+			must(t, unix.Chmod(path, 0o2750))
+			err := asFilesystemUser(c.uid, c.gid, func() error { return unix.Setxattr(path, access, acl, 0) })
+			if ref != dir && errors.Is(err, unix.ENOTSUP) {
+				continue
+			}
+			must(t, err)
+			if got := modeOf(t, path); got != c.want {
+				t.Errorf("%s, set by %s: mode %o, want %o", path, c.name, got, c.want)
+			}
+		}
+	}
+}
+
+// asFilesystemUser runs fn with the rights of another user and group, and no other
+// groups, on files.
+func asFilesystemUser(uid, gid int, fn func() error) error {
+	runtime.LockOSThread() // and never let go: its groups stay
+	_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	_ = unix.Setfsgid(gid)
+	_ = unix.Setfsuid(uid)
+	defer func() {
+		_ = unix.Setfsuid(0)
+		_ = unix.Setfsgid(0)
+	}()
+	return fn()
 }

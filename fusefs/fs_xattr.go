@@ -67,6 +67,7 @@ func (f *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, name strin
 		return fuse.Status(errnos[backend.NoSpace]) // as ext4 says of a value that does not fit
 	}
 	r := f.request(&in.InHeader)
+	r.KillPriv = f.acl && in.SetXAttrFlags&fuse.SETXATTR_ACL_KILL_SGID != 0
 	return f.status("setxattr", f.view.SetXattr(&r, node, name, data, in.Flags&create != 0, in.Flags&replace != 0))
 }
 

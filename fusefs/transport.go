@@ -63,7 +63,7 @@ func newServer(name string, fd int, fs fuse.RawFileSystem, o serverOptions) (ser
 	mount.Debug = o.debug
 	if o.acl {
 		mount.EnableAcl = true
-		mount.ExtraCapabilities |= fuse.CAP_DONT_MASK
+		mount.ExtraCapabilities |= fuse.CAP_DONT_MASK | fuse.CAP_SETXATTR_EXT
 	}
 	var s server
 	var err error

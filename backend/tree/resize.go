@@ -219,16 +219,14 @@ func (tx *Txn) Fallocate(ino backend.Ino, off, length uint64, mode uint32) error
 	err = tx.commit(func(w *writer) error {
 		r = n.rec
 		tx.touch(&r, now)
-		if hole {
-			r.mtime = now
-			if off < r.extents.high {
-				if err := w.clear(ino, &r, off, end); err != nil {
-					return err
-				}
+		r.mtime = now
+		if hole && off < r.extents.high {
+			if err := w.clear(ino, &r, off, end); err != nil {
+				return err
 			}
 		}
-		if !keep && end > r.size {
-			r.size, r.mtime = end, now
+		if !keep {
+			r.size = max(r.size, end)
 		}
 		w.putInode(ino, &r)
 		return w.err

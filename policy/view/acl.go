@@ -31,7 +31,8 @@ const (
 	aclMask     = 0x10
 	aclOther    = 0x20
 
-	permBits = 0o777
+	permBits  = 0o777
+	setGIDBit = 0o2000
 )
 
 type aclEntry struct {
@@ -172,6 +173,9 @@ func (c *call) setACL(pl *place, name string, value []byte) error {
 		return err
 	}
 	mode := pl.attr.Mode&^permBits | aclMode(list)
+	if c.r.KillPriv {
+		mode &^= setGIDBit
+	}
 	s := backend.SetAttr{Mode: &mode}
 	if err := c.restrain(pl, &s); err != nil {
 		return err

@@ -50,8 +50,8 @@ type Request struct {
 	UID, GID uint32 // caller, as seen in the view; new nodes are theirs
 	PID      uint32
 	Origin   backend.Origin
-	// KillPriv asks a write, truncate or chown to clear set-id bits (FUSE's
-	// WRITE_KILL_SUIDGID and its likes).
+	// KillPriv asks a write, truncate or chown to clear set-id bits, and the setting
+	// of an ACL to clear the set-group-id bit (FUSE's WRITE_KILL_SUIDGID and its likes).
 	KillPriv bool
 	Umask    uint32 // of who makes a node, with Options.ACL; else it is off the mode already
 }

@@ -159,6 +159,9 @@ func (v *View) checkXattr(name string) error {
 		return backend.Range
 	}
 	for _, space := range xattrSpaces {
+		if name == space {
+			return backend.Invalid
+		}
 		if strings.HasPrefix(name, space) {
 			return nil
 		}

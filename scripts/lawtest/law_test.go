@@ -110,6 +110,7 @@ var law = map[string]rule{
 	"scripts/crashtest":  {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/escapetest": {may: []string{"scripts/stack"}, why: "drives the program from outside, as an attacker does"},
 	"scripts/fsx":        {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/difftest":   {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/attack":     {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, as a soul does, and ends its rights by the API"},
 	"scripts/soak":       {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/fulltest":   {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
