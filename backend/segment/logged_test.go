@@ -336,7 +336,7 @@ func TestPowerCutAtEveryBoundary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	points := 0
 	crash := func(c string) {
-		if points++; testing.Short() && points%4 != 0 || t.Failed() {
+		if points++; testing.Short() && points%8 != 0 || t.Failed() {
 			return
 		}
 		for _, chance := range []float64{0, 0.5, 1} {

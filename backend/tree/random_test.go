@@ -37,7 +37,11 @@ func TestRandomOperations(t *testing.T) {
 				r.openTree()
 				defer func() { r.tree.Close() }()
 				r.makeVolume()
-				for i := range *stepsFlag {
+				steps := *stepsFlag
+				if testing.Short() {
+					steps /= 3
+				}
+				for i := range steps {
 					r.step(i)
 					if t.Failed() {
 						return

@@ -86,6 +86,9 @@ func TestSQLite(t *testing.T) { do(t, sqlite()) }
 // TestSQLiteOverBadgerContent is TestSQLite in a store made with the content
 // driver that is not the default.
 func TestSQLiteOverBadgerContent(t *testing.T) {
+	if stack.Short() {
+		t.Skip("TestSQLite is the same work")
+	}
 	t.Setenv("STACK_CONTENT", "badger")
 	on(t, stack.ForTest(t, stack.Options{}), sqlite())
 }
@@ -147,6 +150,9 @@ rm -f node_modules/.package-lock.json
 }
 
 func TestPython(t *testing.T) {
+	if stack.Short() {
+		t.Skip("one program after the other, as the rest of the work is")
+	}
 	do(t, workload{
 		work: `
 python3 -m venv v
