@@ -204,7 +204,7 @@ func kindOf(err error) control.Kind {
 
 // all gives every tool.
 func all() []tool {
-	return slices.Concat(fileTools(), changeTools(), itemTools(), fieldTools(), sessionTools())
+	return slices.Concat(fileTools(), changeTools(), itemTools(), fieldTools(), sessionTools(), projectTools(), delegationTools())
 }
 
 // Groups are the names that stand for several tools.
