@@ -92,7 +92,7 @@ type ChangeList struct {
 	List *[]FileChange
 }
 
-// decode puts the bytes of paths that are not UTF-8 where the others are.
+// decode puts the bytes of paths that are not UTF-8 where the others are, too.
 func (c *Changes) decode() {
 	for _, l := range c.Lists() {
 		for i := range *l.List {

@@ -257,5 +257,7 @@ func (c *Client) AddDecision(ctx context.Context, n DecisionNote) (DecisionAdded
 // moves the pointer.
 func (c *Client) WhatsNew(ctx context.Context, q NewsQuery) (News, error) {
 	var out News
-	return out, c.call(ctx, http.MethodPost, "/v1/news", nil, q, &out)
+	err := c.call(ctx, http.MethodPost, "/v1/news", nil, q, &out)
+	out.Changes.decode()
+	return out, err
 }
