@@ -93,6 +93,7 @@ func (h *Hub) controlFiles() []ControlFile {
 		{Name: "whoami", Mode: 0o444, Read: whoami},
 		{Name: "denials", Mode: 0o444, Visible: hasAccess, Read: h.denials},
 		{Name: "quota", Mode: 0o444, Visible: hasAccess, Read: quotas},
+		explainFile(),
 	}, h.serving.files...)
 }
 

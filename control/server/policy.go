@@ -92,6 +92,17 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 // explainTo tells an agent no more than it sees: what is hidden from it, or from
 // the agent that it asks about, does not exist. The rules are an orchestrator's.
 func (s *Server) explainTo(w http.ResponseWriter, to asker, agent string, act policy.Action, p string) error {
+	if to.agent == agent && to.role != policy.Orchestrator {
+		v, err := s.viewOf(to)
+		if err != nil {
+			return err
+		}
+		x, err := v.Ask(act.String(), p)
+		if err != nil {
+			return err
+		}
+		return reply(w, control.Explanation{Agent: agent, Action: x.Action, Path: p, Allow: x.Allow, Rules: []control.PolicyRule{}, Note: x.Note})
+	}
 	x, err := s.Space.Explain(agent, act, p)
 	if err != nil && !errors.Is(err, backend.NotFound) {
 		return err
