@@ -266,6 +266,8 @@ func (c *control) openFolder(f *fileSystem, id nodeID, flags uint32, out *fuse.O
 				return f.status("control", err)
 			}
 		}
+	} else if g.drop {
+		ch.staged = g.part(o.Truncate)
 	} else {
 		g.open(o.Truncate)
 	}

@@ -308,6 +308,41 @@ f.close()"`,
 	}
 }
 
+// TestDropOfTwo: what several programs write under one name of one mount at the
+// same time is handed over whole, each what it wrote.
+func TestDropOfTwo(t *testing.T) {
+	sh, dir := shelfMount(t)
+	at := dir + "/.warren/publish/hall/n"
+	a, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	must(t, err)
+	_, err = a.WriteString("first")
+	must(t, err)
+	b, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	must(t, err)
+	must(t, a.Close())
+	if got := sh.dropped(); got != "map[hall/n:first]" {
+		t.Errorf("one that another has opened meanwhile: %q", got)
+	}
+	_, err = b.WriteString("second")
+	must(t, err)
+	must(t, b.Close())
+	if got := sh.dropped(); got != "map[hall/n:second]" {
+		t.Errorf("the other: %q", got)
+	}
+	for range 3 { // what opens held is let go of
+		must(t, os.WriteFile(at, bytes.Repeat([]byte("x"), maxStagedFile), 0o600))
+	}
+	f, err := os.OpenFile(at, os.O_WRONLY, 0o600)
+	must(t, err)
+	must(t, f.Truncate(3))
+	_, err = f.WriteAt([]byte("yyy"), 1)
+	must(t, err)
+	must(t, f.Close())
+	if got := sh.dropped(); got != "map[hall/n:xyyy]" {
+		t.Errorf("written in place: %.50q", got)
+	}
+}
+
 // TestDropBounds: a file, and all together, have a bound.
 func TestDropBounds(t *testing.T) {
 	sh, dir := shelfMount(t)

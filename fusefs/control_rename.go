@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -50,7 +51,7 @@ func (c *control) renameInside(f *fileSystem, r *ControlFolder, from nodeID, nam
 		return c.setAside(f, r, was, at)
 	}
 	g.mu.Lock()
-	data, handed := g.data, g.handed
+	data, handed := slices.Clone(g.data), g.handed
 	g.mu.Unlock()
 	if st := c.replace(f, r, at, data); st != fuse.OK {
 		return st

@@ -29,12 +29,52 @@ type stagedFile struct {
 	at   spot // guarded by folders.mu
 	drop bool // in a directory without files of its own
 
+	// of: this is what one open of that file has of its own: what two programs write
+	// under one name of a drop at the same time must not be mixed. nil: none.
+	of *stagedFile
+
 	mu      sync.Mutex
-	data    []byte
-	pending bool // written since it was handed over
-	handed  bool // it was
+	data    []byte // of a drop's file: as it was written last
+	pending bool   // written since it was handed over
+	handed  bool   // it was
 	opens   int
+	held    int // bytes that its opens have of their own
 	closed  time.Time
+}
+
+// part opens a drop's file: what is given has its content, or nothing.
+func (g *stagedFile) part(truncate bool) *stagedFile {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opens++
+	p := &stagedFile{id: g.id, of: g, drop: true}
+	if !truncate {
+		p.data = slices.Clone(g.data)
+	}
+	g.held += len(p.data)
+	return p
+}
+
+// lock locks the content: that of a part, and of what it is a part of.
+func (g *stagedFile) lock() (unlock func()) {
+	g.mu.Lock()
+	if g.of == nil {
+		return g.mu.Unlock
+	}
+	g.of.mu.Lock()
+	return func() {
+		g.of.mu.Unlock()
+		g.mu.Unlock()
+	}
+}
+
+// wrote makes data the content. lock held.
+func (g *stagedFile) wrote(data []byte) {
+	if g.of != nil {
+		g.of.held += len(data) - len(g.data)
+		g.of.data = data
+	}
+	g.data = data
 }
 
 func (g *stagedFile) open(truncate bool) {
@@ -47,16 +87,30 @@ func (g *stagedFile) open(truncate bool) {
 }
 
 func (g *stagedFile) close() {
+	if p := g; p.of != nil {
+		p.mu.Lock()
+		n := len(p.data)
+		p.mu.Unlock()
+		g = p.of
+		defer g.let(n)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.opens--
 	g.closed = time.Now()
 }
 
+// let takes n bytes off what the opens have.
+func (g *stagedFile) let(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held -= n
+}
+
 func (g *stagedFile) size() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.data)
+	return max(g.held, len(g.data))
 }
 
 // over tells whether nobody can ask for it any more.
@@ -117,7 +171,7 @@ func (f *folders) stage(at spot) (*stagedFile, fuse.Status) {
 	return g, fuse.OK
 }
 
-// room tells whether a file may grow to n bytes.
+// room tells whether a file may grow to n bytes; what one open has, by n.
 func (f *folders) room(g *stagedFile, n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,16 +257,20 @@ func (c *control) writeFolder(f *fileSystem, h *handle, off uint64, data []byte)
 	}
 	ch := h.ctl
 	if g := ch.staged; g != nil {
-		if !c.folders.room(g, int(off)+len(data)) {
+		n := int(off) + len(data)
+		if g.of != nil {
+			n = len(data)
+		}
+		if !c.folders.room(g, n) {
 			return 0, fuse.Status(syscall.ENOSPC)
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
+		defer g.lock()()
 		next := put(g.data, at, data, maxStagedFile)
 		if next == nil {
 			return 0, fuse.Status(syscall.EFBIG)
 		}
-		g.data, g.pending = next, true
+		g.wrote(next)
+		g.pending = true
 		return uint32(len(data)), fuse.OK
 	}
 	next := put(slices.Clip(ch.data), at, data, maxControl)
@@ -260,17 +318,21 @@ func (c *control) flushFolder(f *fileSystem, h *handle) fuse.Status {
 		h.ctl.dirty = !applied
 		return st
 	}
-	if !g.drop {
+	p := h.ctl.staged
+	if p == nil || p.of == nil {
 		return fuse.OK
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.pending {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.pending {
 		return fuse.OK
 	}
-	_, st := c.apply(f, s, g.data, true)
+	_, st := c.apply(f, s, p.data, true)
 	if st == fuse.OK {
-		g.pending, g.handed = false, true
+		p.pending = false
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.handed = true
 	}
 	return st
 }
@@ -287,9 +349,12 @@ func (c *control) setattrFolder(f *fileSystem, id nodeID, in *fuse.SetAttrIn, ou
 			return fuse.Status(syscall.EFBIG)
 		}
 		if g != nil {
-			g.mu.Lock()
-			g.data = resize(g.data, in.Size)
-			g.mu.Unlock()
+			if h := f.handles.get(in.Fh, id); in.Valid&fuse.FATTR_FH != 0 && h != nil && h.ctl != nil && h.ctl.staged != nil {
+				g = h.ctl.staged
+			}
+			unlock := g.lock()
+			g.wrote(resize(slices.Clip(g.data), in.Size))
+			unlock()
 		} else if h := f.handles.get(in.Fh, id); in.Valid&fuse.FATTR_FH != 0 && h != nil && h.ctl != nil {
 			h.mu.Lock()
 			h.ctl.data = resize(slices.Clip(h.ctl.data), in.Size)
