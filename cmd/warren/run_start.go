@@ -16,9 +16,9 @@ import (
 )
 
 // initCaps are what run-init needs to build a root: mounting, reaching what
-// other users' directories hold, and the user namespace's maps.
-var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
-	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP}
+// other users' directories hold, and the user namespace's maps. The first is all that
+// Docker does not give to a container's root.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP}
 
 // runInTerminal is startSandbox with this process's standard files; a command
 // whose standard input is a terminal gets one of its own in its place.
