@@ -97,6 +97,7 @@ type spot struct {
 	name         string
 	kids         map[string]*spot // by name; nil: nothing there any more; those not in it are as at the beginning
 	dir, file    bool             // known to be one
+	like         *spot            // what took its place: it is a directory if that is one
 	entered      bool             // it came with all that is below it
 	wrote, attrs bool             // by who is asked for
 	by           map[string]bool  // who is asked for, and changed, moved or removed it
@@ -196,7 +197,7 @@ func (f *fold) take(e *view.Event) {
 		s := f.at(e.Path)
 		if e.Replaced {
 			over := f.at(e.To)
-			over.file, over.by = over.file || !over.dir && !s.dir, nil
+			over.like, over.by = s, nil // a directory replaces only directories
 			mark(&over.by)
 			mark(&s.took)
 		}
@@ -422,12 +423,31 @@ func (r *verdict) tree(dir backend.NodeID, at, was string, known map[string]*spo
 // lost notes a node that was there and is gone.
 func (r *verdict) lost(s *spot) error {
 	by := keys(s.by)
-	if s.dir {
+	dir, err := r.wasDir(s)
+	if err != nil {
+		return err
+	}
+	if dir {
 		r.add(&r.out.RemovedDirs, Change{Path: s.was, By: by})
 		return nil
 	}
 	r.gone[s.was] = append(r.gone[s.was], by...)
 	return nil
+}
+
+// wasDir tells whether a node that is gone was a directory.
+func (r *verdict) wasDir(s *spot) (bool, error) {
+	for !s.dir && !s.file {
+		if at, there := s.now(); there {
+			err := r.kind(s, at)
+			return s.dir, err
+		}
+		if s.like == nil {
+			break
+		}
+		s = s.like
+	}
+	return s.dir, nil
 }
 
 // match says of each path whether it came, went, changed or moved.
