@@ -72,6 +72,7 @@ func TestSoak(t *testing.T) {
 	all := stop()
 	t.Logf("%d operations in %v", k.done.Load(), time.Since(start).Round(time.Second))
 	k.requests(t)
+	holdsNoOthers(t, k.pid(t), filepath.Join(k.s.Dir, "store"))
 	grew(t, all, total >= 1_000_000)
 	k.verify(t)
 	k.s.Fsck(t)
