@@ -100,6 +100,14 @@ func (c *Client) Explain(ctx context.Context, agent, action, path string) (Expla
 	return e, c.call(ctx, http.MethodGet, "/v1/policy/explain", q, nil, &e)
 }
 
+// ExplainOwn is Explain as the agent itself is told, whoever asks: what is hidden
+// from it does not exist.
+func (c *Client) ExplainOwn(ctx context.Context, agent, action, path string) (Explanation, error) {
+	var e Explanation
+	q := query("agent", agent, "action", action, "path", path, "discreet", "true")
+	return e, c.call(ctx, http.MethodGet, "/v1/policy/explain", q, nil, &e)
+}
+
 // PolicyFile is a file of Cedar policies that an expert loaded.
 type PolicyFile struct {
 	Name   string    `json:"name"`

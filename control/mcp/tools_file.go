@@ -39,6 +39,7 @@ func fileTools() []tool {
 		define(about{name: "stat", group: "files", title: "Show what is known of a path", effect: reads,
 			text:   "Show type, size, mode, times, etag and who made and changed what a path names.",
 			limits: func(s *jsonschema.Schema) { length(s, "path", 1, maxPath) }}, stat),
+		explainTool(),
 	}
 }
 

@@ -68,7 +68,8 @@ func (s *Server) undenyName(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	agent, action, p := q.Get("agent"), q.Get("action"), q.Get("path")
-	if _, err := s.Registry.Agent(agent); err != nil {
+	who, err := s.Registry.Agent(agent)
+	if err != nil {
 		return err
 	}
 	act, known := policy.ParseAction(action)
@@ -79,7 +80,11 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		return invalid("which path? the request names none")
 	}
 	p = place(agent, p)
-	if by := askerOf(r); !by.administrator() {
+	by := askerOf(r)
+	if by.administrator() && q.Get("discreet") == "true" {
+		by = asker{agent: agent, role: who.Role}
+	}
+	if !by.administrator() {
 		return s.explainTo(w, by, agent, act, p)
 	}
 	x, err := s.Space.Explain(agent, act, p)
