@@ -39,6 +39,9 @@ type Run struct {
 	Agent Agent  `json:"agent"`
 	Work  string `json:"work"` // tree path where the command starts
 	Home  string `json:"home"` // tree path of its HOME
+	// Delegation tells what the command changed at Work (DelegationChanges), of
+	// which the administrator asks.
+	Delegation string `json:"delegation,omitempty"`
 	// Parts are what it may see of what is mounted at Dir, parents before
 	// children; nil: all. The caller sees to that, in the command's own mount
 	// namespace.

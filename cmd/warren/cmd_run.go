@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -25,6 +29,7 @@ type runOptions struct {
 	Show    []string
 	Env     []string
 	Limits  []string
+	Report  string
 }
 
 // AddFlags adds the flags of run.
@@ -40,6 +45,7 @@ func (o *runOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Net, "net", "host", "`host|none`: the host's network, or none but a loopback of its own")
 	f.StringArrayVar(&o.Limits, "limit", nil, "`NAME=VALUE` for each process: memory=2G, files=1024, cpu=10m, filesize=1G, core=0; procs=200 for all together; may be repeated")
 	f.StringArrayVar(&o.Show, "show", nil, "also show host directory `SRC[:DST]`, read-only; may be repeated")
+	f.StringVar(&o.Report, "report", "", "write the list of files that it added, changed, renamed and removed where it started into the host's `FILE`, with --json as JSON; -: on stderr")
 	f.StringArrayVar(&o.Env, "env", nil, "set `NAME=VALUE`, or pass NAME on; may be repeated")
 }
 
@@ -65,6 +71,9 @@ inherit-ro it cannot write to it.
 Run by root, the command has a uid of the agent's own (` + "`warren agent show`" + `), or
 --uid. Run by anyone else, it has the caller's uid, and on the host the mount is the
 caller's own.
+
+With --report it is told in the end which files of the project, or workspace, the agent
+added, changed, renamed and removed meanwhile.
 
 Isolation that cannot be set up is an error. The exit status is the command's; 128
 and the signal that ended it; 125 when warren failed, 126 and 127 when the command
@@ -116,7 +125,32 @@ func runInView(ctx context.Context, a *app, o *runOptions, args []string) (int, 
 	if lost.Err() != nil {
 		return 0, errors.New("the daemon ended the run or went away; the command was killed")
 	}
-	return code, errors.Join(err, endRun(c, hold))
+	if err := errors.Join(err, endRun(c, hold)); err != nil || o.Report == "" {
+		return code, err
+	}
+	return code, reportRun(ctx, a, c, o, hold.Run.Delegation)
+}
+
+// reportRun writes what a run changed, once its mount is gone.
+func reportRun(ctx context.Context, a *app, c *control.Client, o *runOptions, delegation string) error {
+	got, err := c.DelegationChanges(ctx, control.DelegationQuery{ID: delegation})
+	if err != nil {
+		return fmt.Errorf("the command ended; its report: %w", err)
+	}
+	var b bytes.Buffer
+	if a.json {
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		err = e.Encode(got)
+	} else {
+		showChanges(&b, &got.Changes, false)
+	}
+	if err == nil && o.Report == "-" {
+		_, err = io.WriteString(a.stderr, shownText(a.stderr, b.String()))
+	} else if err == nil {
+		err = os.WriteFile(o.Report, b.Bytes(), 0o644)
+	}
+	return err
 }
 
 // spec is what the daemon is asked for. Flags that only this process needs are

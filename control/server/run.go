@@ -76,7 +76,11 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	s.mu.Unlock()
 	defer s.dropRun(context.WithoutCancel(r.Context()), held)
 	s.Log.Info("run started", "agent", a.Key, "id", id, "uid", uid)
-	answer := control.Run{ID: id, Dir: dir, UID: uid, GID: gid, Agent: apiAgent(a), Hide: s.hide(),
+	delegation, err := s.begin(r, "", a.Key, at.work)
+	if err != nil { // a store without a feed
+		s.Log.Debug("a run's changes are not told", "agent", a.Key, "err", err)
+	}
+	answer := control.Run{Delegation: delegation, ID: id, Dir: dir, UID: uid, GID: gid, Agent: apiAgent(a), Hide: s.hide(),
 		Work: at.work, Home: at.home, Parts: at.parts}
 	if err := reply(w, answer); err != nil {
 		return nil // the caller hung up
