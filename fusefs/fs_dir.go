@@ -134,7 +134,9 @@ func (f *fileSystem) ReadDirPlus(_ <-chan struct{}, _ *fuse.ReadIn, _ *fuse.DirE
 
 func (f *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
 	f.count.add(opReleasedir)
-	f.handles.remove(in.Fh, f.node(in.NodeId))
+	if h := f.handles.remove(in.Fh, f.node(in.NodeId)); h != nil { // of a file, if the request is forged
+		f.released(h)
+	}
 }
 
 func (f *fileSystem) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {

@@ -51,7 +51,7 @@ func (f *fileSystem) killed(r *view.Request, node nodeID) {
 // opened makes the handle of a file that the view has let open, and decides how
 // the kernel may cache it.
 func (f *fileSystem) opened(node nodeID, flags uint32, created bool, out *fuse.OpenOut) {
-	h := &handle{node: node, flags: flags}
+	h := &handle{node: node, flags: flags, file: true}
 	acc := flags & syscall.O_ACCMODE
 	switch {
 	case flags&syscall.O_APPEND != 0:
@@ -155,6 +155,9 @@ func (f *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (f *fileSystem) released(h *handle) {
 	if isControl(h.node) {
 		f.ctl.released(h)
+		return
+	}
+	if !h.file {
 		return
 	}
 	if h.claimed {

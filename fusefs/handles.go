@@ -10,6 +10,7 @@ type handle struct {
 	id      uint64
 	node    nodeID
 	flags   uint32 // of open(2)
+	file    bool   // not a directory's, nor a control file's
 	direct  bool   // FOPEN_DIRECT_IO
 	claimed bool   // holds a claim as a cached writer
 	lazy    bool   // closing sends no FLUSH: its locks go at RELEASE
