@@ -217,7 +217,7 @@ func TestControlFiles(t *testing.T) {
 			t.Error("the control directory is listed")
 		}
 	}
-	if got, err := listing(dir + "/.warren"); err != nil || strings.Join(got, " ") != "denials quota whoami" {
+	if got, err := listing(dir + "/.warren"); err != nil || strings.Join(got, " ") != "denials explain quota whoami" {
 		t.Errorf("control files: %v, %v", got, err)
 	}
 	if _, err := os.Stat(dir + "/agents/web/workspace/.warren"); !errors.Is(err, os.ErrNotExist) {
@@ -329,7 +329,7 @@ func TestControlDirShadows(t *testing.T) {
 	if list, err := listing(all + workDir); err != nil || strings.Join(list, " ") != ControlDir+" g" {
 		t.Errorf("below the root: %v, %v", list, err)
 	}
-	if list, err := listing(web + "/" + ControlDir); err != nil || strings.Join(list, " ") != "denials quota whoami" {
+	if list, err := listing(web + "/" + ControlDir); err != nil || strings.Join(list, " ") != "denials explain quota whoami" {
 		t.Errorf("control files: %v, %v", list, err)
 	}
 }

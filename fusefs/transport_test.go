@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,25 +29,53 @@ const transportEnv = "WARREN_TEST_TRANSPORT"
 const longWithOne = "^Test(Case0.*|.*FromTwoMounts|BigDirectory|CoherencePairs|ListingWhileItChanges|MapAgainstWriter|NodeTable.*|" +
 	"RandomChanges|ReaderSeesEveryWrite|RevocationUnderLoad|Schedules|Stress|TwoWritersOfOnePage)$"
 
-// TestMain runs all tests over each transport, unless the environment names
-// one.
+// TestMain runs all tests over each transport, in a process of its own, unless
+// the environment names one.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if os.Getenv(transportEnv) != "" || flag.Lookup("test.bench").Value.String() != "" {
+	if os.Getenv(transportEnv) != "" || flag.Lookup("test.bench").Value.String() != "" || flag.Lookup("test.fuzz").Value.String() != "" {
 		os.Exit(m.Run())
 	}
-	code := 0
-	for _, name := range Transports() {
-		os.Setenv(transportEnv, name)
+	runtime.LockOSThread() // the others end with the thread that started them
+	ends := map[string]func() int{}
+	for _, name := range Transports()[1:] {
+		ends[name] = startOver(name)
+	}
+	fmt.Println("transport:", Transports()[0])
+	os.Setenv(transportEnv, Transports()[0])
+	code := m.Run()
+	for name, end := range ends {
 		fmt.Println("transport:", name)
-		if skip := flag.Lookup("test.skip").Value; testing.Short() && name != Transports()[0] && skip.String() == "" {
-			if err := skip.Set(longWithOne); err != nil {
-				panic(err)
-			}
-		}
-		code = max(code, m.Run())
+		code = max(code, end())
 	}
 	os.Exit(code)
+}
+
+// startOver starts this program over with another transport. What it gives waits
+// for the end, prints what was said and gives the exit status.
+func startOver(transport string) func() int {
+	args := os.Args[1:]
+	if testing.Short() && flag.Lookup("test.skip").Value.String() == "" {
+		args = append(slices.Clone(args), "-test.skip="+longWithOne)
+	}
+	var out bytes.Buffer
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), transportEnv+"="+transport)
+	c.Stdout, c.Stderr = &out, &out
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.Start(); err != nil {
+		fmt.Println(err)
+		return func() int { return 1 }
+	}
+	return func() int {
+		err := c.Wait()
+		os.Stdout.Write(out.Bytes())
+		if err != nil {
+			fmt.Println(transport+":", err)
+			return 1
+		}
+		return 0
+	}
 }
 
 func TestUnknownTransport(t *testing.T) {
