@@ -20,8 +20,8 @@ const (
 )
 
 // Context is the state that an agent's prompt includes, as Markdown of at most
-// 16 KiB: who the agent is, where it may write, what it uses, its projects and
-// fields, what it was denied of late. It tells what the view may know and
+// 16 KiB: who the agent is, where it may write, what it uses, its projects, what
+// is open and new for it there, its fields, what it was denied of late. It tells what the view may know and
 // nothing else, and is the same until one of those changes.
 func (l *Layer) Context(v *view.View) (string, error) {
 	a, err := l.agentOf(v)
@@ -34,7 +34,8 @@ func (l *Layer) Context(v *view.View) (string, error) {
 		return b.String(), nil
 	}
 	l.contextPlaces(b, &a, v)
-	l.contextProjects(b, v)
+	l.contextProjects(b, &a, v)
+	l.contextProjectWork(b, &a, v)
 	l.contextFields(b, v)
 	l.contextDenials(b, &a)
 	return clip(b.String(), maxContext), nil
@@ -143,7 +144,10 @@ func sizeText(n uint64) string {
 	return fmt.Sprintf("%.3g %ciB", f, units[i])
 }
 
-func (l *Layer) contextProjects(b *strings.Builder, v *view.View) {
+func (l *Layer) contextProjects(b *strings.Builder, a *Agent, v *view.View) {
+	if _, seen := v.Sees(a.Active); a.Active != "" && seen {
+		fmt.Fprintf(b, "- active project: `%s`\n", a.Active)
+	}
 	n := 0
 	for _, p := range l.reg.Projects() {
 		path := "/projects/" + p.Slug
