@@ -27,7 +27,7 @@ type Script struct {
 	Text  string
 	Dir   string        // where it starts
 	Env   []string      // "NAME=value", besides the environment
-	Limit time.Duration // after which it hangs; 0 is two minutes. Three times that under the race detector
+	Limit time.Duration // after which it hangs; 0 is five minutes. Three times that under the race detector
 }
 
 // Script runs a script, which finds this Stack's warren on its path, and gives
@@ -46,7 +46,7 @@ func Plain(t *testing.T, sc Script) string {
 func run(t *testing.T, s *Stack, sc Script) string {
 	t.Helper()
 	if sc.Limit == 0 {
-		sc.Limit = 2 * time.Minute
+		sc.Limit = 5 * time.Minute
 	}
 	if raceDetector {
 		sc.Limit *= 3
