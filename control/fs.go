@@ -86,6 +86,8 @@ type Move struct {
 	FromBytes []byte `json:"from_base64,omitempty"`
 	ToBytes   []byte `json:"to_base64,omitempty"`
 	Force     bool   `json:"force,omitempty"` // replace what is at To
+	// IfMatch: KindConflict unless what is at From is a file with this etag.
+	IfMatch string `json:"if_match,omitempty"`
 }
 
 // MakeDir asks for a directory.
@@ -151,8 +153,8 @@ func (c *Client) MakeDir(ctx context.Context, m MakeDir) (Node, error) {
 	return n, c.call(ctx, http.MethodPost, "/v1/fs/mkdir", nil, m, &n)
 }
 
-// Move renames. KindConflict: To exists and Force is not set, or it lies in
-// another volume.
+// Move renames. KindConflict: To exists and Force is not set, it lies in
+// another volume, or IfMatch does not hold (with details, etag).
 func (c *Client) Move(ctx context.Context, m Move) (Node, error) {
 	var n Node
 	if m.FromBytes = notText(m.From); m.FromBytes != nil {
@@ -171,4 +173,10 @@ func (c *Client) Remove(ctx context.Context, agent, path string, recursive bool)
 		q.Set("recursive", "true")
 	}
 	return c.call(ctx, http.MethodDelete, "/v1/fs/node", q, nil, nil)
+}
+
+// RemoveIf removes a file that has an etag. KindConflict: it has another one (with
+// details, etag), or is no file.
+func (c *Client) RemoveIf(ctx context.Context, agent, path, etag string) error {
+	return c.call(ctx, http.MethodDelete, "/v1/fs/node", query("agent", agent, "path", path, "if_match", etag), nil, nil)
 }

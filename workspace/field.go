@@ -217,6 +217,20 @@ func (l *Layer) StageField(v *view.View, name string, text []byte, ended bool) (
 	return err == nil, err
 }
 
+// MayStage tells whether a file may be made beside those of the asker's own
+// fields, to take the place of one: only where there are fields. NotFound: there
+// are none, or no workspace in this context: a directory of files tells no more.
+func (l *Layer) MayStage(v *view.View, name string) error {
+	_, s, _, err := l.fieldsOf(v, "")
+	if err == nil && len(s.names) == 0 {
+		_, err = s.field(name)
+	}
+	if isKind(err, backend.Unavailable) {
+		err = fail(backend.NotFound, "%v", err)
+	}
+	return err
+}
+
 // change replaces one value. read gives the new one, or nil to clear it.
 func (l *Layer) change(v *view.View, of, name string, read func(*fieldDef) (json.RawMessage, error)) (c FieldChange, err error) {
 	key, s, node, err := l.fieldsOf(v, of)

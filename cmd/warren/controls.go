@@ -53,6 +53,7 @@ func fieldFolder(l *workspace.Layer) fusefs.ControlFolder {
 		Write: func(v *view.View, _, name string, data []byte, ended bool) (bool, error) {
 			return l.StageField(v, name, data, ended)
 		},
+		Check: func(v *view.View, _, name string) error { return l.MayStage(v, name) },
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -301,67 +300,4 @@ func TestLog(t *testing.T) {
 	if len(lines) != 2 || !strings.Contains(lines[0], `"outcome":"ok"`) || strings.Contains(lines[1], `"outcome":"ok"`) {
 		t.Errorf("%v", lines)
 	}
-}
-
-// TestWriters: eight writers, half through mounts and half through MCP, write one
-// item; whoever reads sees one whole value.
-func TestWriters(t *testing.T) {
-	s := running(t)
-	const size, rounds = 20_000, 15
-	value := func(i int) string { return strings.Repeat(string(rune('a'+i)), size) }
-	first := connect(t, s, "--agent", soul)
-	first.call("workspace_write", object{"key": "contested", "value": value(0)})
-	file := filepath.Join(s.Gaia, "users/ada/contested")
-	var all sync.WaitGroup
-	for i := range 4 {
-		h := connect(t, s, "--agent", soul)
-		all.Go(func() {
-			for range rounds {
-				if r, err := h.s.CallTool(t.Context(), &sdk.CallToolParams{Name: "workspace_write", Arguments: object{"key": "contested", "value": value(i)}}); err != nil || r.IsError {
-					t.Errorf("write: %v, %v", r, err)
-				}
-			}
-		})
-		all.Go(func() {
-			temp := filepath.Join(filepath.Dir(file), fmt.Sprint("temp", i))
-			for range rounds {
-				if err := os.WriteFile(temp, []byte(value(4+i)), 0o644); err != nil {
-					t.Error(err)
-				}
-				if err := os.Rename(temp, file); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	stop := make(chan struct{})
-	var readers sync.WaitGroup
-	check := func(how, got string) {
-		if len(got) != size || strings.Count(got, got[:1]) != size {
-			t.Errorf("%s: a torn value of %d bytes", how, len(got))
-		}
-	}
-	readers.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if b, err := os.ReadFile(file); err != nil {
-				t.Error(err)
-			} else {
-				check("mount", string(b))
-			}
-			r, err := first.s.CallTool(t.Context(), &sdk.CallToolParams{Name: "workspace_read", Arguments: object{"key": "contested"}})
-			if err != nil || r.IsError {
-				t.Errorf("read: %v, %v", r, err)
-				return
-			}
-			check("MCP", r.StructuredContent.(object)["value"].(string))
-		}
-	})
-	all.Wait()
-	close(stop)
-	readers.Wait()
 }

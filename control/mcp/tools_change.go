@@ -25,11 +25,16 @@ func changeTools() []tool {
 			limits: func(s *jsonschema.Schema) {
 				length(s, "from", 1, maxPath)
 				length(s, "to", 1, maxPath)
+				length(s, "if_match", 1, 200)
 			}}, move),
 		define(about{name: "mkdir", group: "files", title: "Make a directory", effect: adds, limits: path,
 			text: "Make a directory; with parents also those above it, and one that is there already is no error."}, mkdir),
-		define(about{name: "remove", group: "files", title: "Remove a file or directory", effect: settles, limits: path,
-			text: "Remove a file or an empty directory; with recursive a directory with all in it."}, remove),
+		define(about{name: "remove", group: "files", title: "Remove a file or directory", effect: settles,
+			limits: func(s *jsonschema.Schema) {
+				path(s)
+				length(s, "if_match", 1, 200)
+			},
+			text: "Remove a file or an empty directory; with recursive a directory with all in it; with if_match a file only if it still has that etag."}, remove),
 	}
 }
 
@@ -123,12 +128,13 @@ func edit(ctx context.Context, s *Server, in editIn) (editOut, said, error) {
 }
 
 type moveIn struct {
-	From string `json:"from"`
-	To   string `json:"to" jsonschema:"new path, or a directory to move into"`
+	From    string `json:"from"`
+	To      string `json:"to" jsonschema:"new path, or a directory to move into"`
+	IfMatch string `json:"if_match,omitempty" jsonschema:"fail with a conflict unless from is a file with this etag"`
 }
 
 func move(ctx context.Context, s *Server, in moveIn) (statOut, said, error) {
-	n, err := s.o.Client.Move(ctx, control.Move{Agent: s.o.Agent, From: s.at(in.From), To: s.at(in.To)})
+	n, err := s.o.Client.Move(ctx, control.Move{Agent: s.o.Agent, From: s.at(in.From), To: s.at(in.To), IfMatch: in.IfMatch})
 	if err != nil {
 		return statOut{}, said{}, err
 	}
@@ -151,6 +157,7 @@ func mkdir(ctx context.Context, s *Server, in mkdirIn) (statOut, said, error) {
 type removeIn struct {
 	Path      string `json:"path"`
 	Recursive bool   `json:"recursive,omitempty" jsonschema:"a directory with all in it"`
+	IfMatch   string `json:"if_match,omitempty" jsonschema:"fail with a conflict unless it is a file with this etag"`
 }
 
 type removeOut struct {
@@ -158,7 +165,16 @@ type removeOut struct {
 }
 
 func remove(ctx context.Context, s *Server, in removeIn) (removeOut, said, error) {
-	if err := s.o.Client.Remove(ctx, s.o.Agent, s.at(in.Path), in.Recursive); err != nil {
+	var err error
+	switch {
+	case in.IfMatch == "":
+		err = s.o.Client.Remove(ctx, s.o.Agent, s.at(in.Path), in.Recursive)
+	case in.Recursive:
+		err = control.Errorf(control.KindInvalid, "if_match is for one file, recursive for a directory")
+	default:
+		err = s.o.Client.RemoveIf(ctx, s.o.Agent, s.at(in.Path), in.IfMatch)
+	}
+	if err != nil {
 		return removeOut{}, said{}, err
 	}
 	return removeOut{Removed: in.Path}, said{text: "removed " + in.Path + "\n"}, nil

@@ -68,6 +68,25 @@ func TestFileTools(t *testing.T) {
 	if out := h.call("stat", object{"path": "d/c.txt"}); out["type"] != "file" || out["created_by"] != soul || out["etag"] == "" {
 		t.Errorf("stat: %v", out)
 	}
+	h.call("write", object{"path": "e.txt", "content": "e"})
+	was := h.call("stat", object{"path": "e.txt"})["etag"]
+	h.call("write", object{"path": "e.txt", "content": "f"})
+	at := h.call("stat", object{"path": "e.txt"})["etag"]
+	for _, c := range []struct {
+		tool string
+		args object
+	}{{"remove", object{"path": "e.txt"}}, {"move", object{"from": "e.txt", "to": "g.txt"}}} {
+		c.args["if_match"] = was
+		if e := h.fails(c.tool, c.args, "conflict"); fmt.Sprint(e["details"]) != fmt.Sprint(object{"etag": at}) {
+			t.Errorf("%s of what has changed: %v, etag %v", c.tool, e, at)
+		}
+	}
+	h.fails("remove", object{"path": "d", "if_match": at}, "conflict", "invalid")
+	h.fails("remove", object{"path": "d", "if_match": at, "recursive": true}, "invalid")
+	h.fails("move", object{"from": "d", "to": "dd", "if_match": at}, "conflict")
+	h.fails("remove", object{"path": "none", "if_match": at}, "not_found")
+	moved := h.call("move", object{"from": "e.txt", "to": "g.txt", "if_match": at})
+	h.call("remove", object{"path": "g.txt", "if_match": moved["etag"]})
 	h.fails("remove", object{"path": "d"}, "conflict")
 	h.call("remove", object{"path": "d", "recursive": true})
 	h.fails("stat", object{"path": "d"}, "not_found")

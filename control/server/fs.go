@@ -245,7 +245,14 @@ func (s *Server) fsMove(w http.ResponseWriter, r *http.Request) error {
 	if c.Force {
 		flags = 0
 	}
-	err = v.Rename(nil, from.Attr.Node, fromName, to.Attr.Node, toName, flags)
+	if c.IfMatch == "" {
+		err = v.Rename(nil, from.Attr.Node, fromName, to.Attr.Node, toName, flags)
+	} else {
+		err = v.RenameIf(from.Attr.Node, fromName, to.Attr.Node, toName, flags, c.IfMatch)
+	}
+	if c.IfMatch != "" && errors.Is(err, backend.Conflict) {
+		return s.moved(v, place(c.Agent, c.From), &backend.Error{Op: "move", Path: c.From, Kind: backend.Conflict, Err: err})
+	}
 	if errors.Is(err, backend.CrossVolume) {
 		return failf(backend.CrossVolume, "%s and %s are in different volumes, and a rename stays in one; "+
 			"copy what is there (`warren fs cat` and `fs put`, or cp in a mount) and then remove it", c.From, c.To)
@@ -298,7 +305,17 @@ func (s *Server) fsRemove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := v.Remove(p, r.URL.Query().Get("recursive") == "true"); err != nil {
+	q := r.URL.Query()
+	recursive, etag := q.Get("recursive") == "true", q.Get("if_match")
+	switch {
+	case etag == "":
+		err = v.Remove(p, recursive)
+	case recursive:
+		err = invalid("remove: if_match is for one file, recursive for a directory")
+	default:
+		err = s.moved(v, p, v.RemoveIf(p, etag))
+	}
+	if err != nil {
 		return err
 	}
 	return ok(w)

@@ -52,14 +52,13 @@ func (s *Server) newSession(w http.ResponseWriter, r *http.Request) error {
 		if c.Workspace != "" {
 			return invalid("give workspace or device_id, not both")
 		}
-		if _, err := s.deviceView(r); err != nil {
-			return err
-		}
-		room, _, err := s.Registry.ResolveDevice(r.Context(), c.Device)
+		v, err := s.talker(r, c.Agent, c.Device)
 		if err != nil {
 			return err
 		}
-		c.Workspace = room.UUID
+		if c.Workspace, err = s.deviceRoom(r.Context(), v, c.Device); err != nil {
+			return err
+		}
 	}
 	v, err := s.talker(r, c.Agent, c.Workspace)
 	if err != nil {

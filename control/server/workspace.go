@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -30,11 +31,36 @@ func (s *Server) deviceView(r *http.Request) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, seen := v.Sees("/workspaces/" + workspace.DefaultWorkspace)
-	if !seen || !v.Allows(policy.Create, d.Node) {
+	if !managesDevices(v) {
 		return nil, failf(backend.Denied, "device workspaces are not this agent's to manage")
 	}
 	return v, nil
+}
+
+func managesDevices(v *view.View) bool {
+	d, seen := v.Sees("/workspaces/" + workspace.DefaultWorkspace)
+	return seen && v.Allows(policy.Create, d.Node)
+}
+
+// deviceRoom finds the workspace of a device for who works through v: whoever
+// manages devices gets a new one for a device that has none; to others there are
+// those in their view. NotFound.
+func (s *Server) deviceRoom(ctx context.Context, v *view.View, device string) (uuid string, err error) {
+	if managesDevices(v) {
+		room, _, err := s.Registry.ResolveDevice(ctx, device)
+		return room.UUID, err
+	}
+	for _, b := range s.Registry.Devices() {
+		if b.Device != device {
+			continue
+		}
+		if w, err := s.Registry.Workspace(b.Workspace); err == nil {
+			if _, seen := v.Sees(w.Path()); seen {
+				return w.UUID, nil
+			}
+		}
+	}
+	return "", failf(backend.NotFound, "device %q has no workspace", device)
 }
 
 func (s *Server) apiWorkspace(w workspace.Workspace) control.Workspace {

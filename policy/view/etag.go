@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -68,6 +69,39 @@ func (c *call) holds(cond Cond, pl *place) error {
 
 // errMoved is the failure of a condition on an etag.
 var errMoved = &backend.Error{Kind: backend.Conflict, Err: errors.New("it has changed: its etag is another one now")}
+
+// RemoveIf is Remove of what has an etag: Conflict if it has another one, or
+// none, as all that is no regular file.
+func (v *View) RemoveIf(path, etag string) error {
+	dir, name, err := v.ResolveParent(path)
+	if err != nil {
+		return err
+	}
+	err = v.remove("unlink", nil, dir.Node, name, false, func(c *call, ino backend.Ino) error { return c.isStill(ino, etag) })
+	return atPath("remove", path, err)
+}
+
+// RenameIf is Rename of what has an etag: Conflict if it has another one, or none.
+func (v *View) RenameIf(parent backend.NodeID, name string, newParent backend.NodeID, newName string, flags RenameFlags, etag string) error {
+	return v.rename(nil, parent, name, newParent, newName, flags, func(m *move) error {
+		if !m.from.there {
+			return backend.NotFound
+		}
+		return m.c.isStill(m.from.node.ino(), etag)
+	}, nil)
+}
+
+// isStill fails unless what is at ino has an etag. The lock is held.
+func (c *call) isStill(ino backend.Ino, etag string) error {
+	var pl place
+	if err := c.seen(ino, &pl); err != nil {
+		return err
+	}
+	if now, err := c.etag(&pl); err != nil || now != etag || etag == "" {
+		return cmp.Or(err, error(errMoved))
+	}
+	return nil
+}
 
 // ReadAt is Read that also gives the attributes and the etag of the file, all as
 // of one moment.

@@ -1,8 +1,6 @@
 package view
 
 import (
-	"cmp"
-
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 )
@@ -25,11 +23,17 @@ func Older(a *backend.Attr, before backend.Time) bool { return max(a.Mtime, a.Ct
 // RemoveOlder is Unlink, or Rmdir for a directory, if what is there is Older:
 // Conflict if it is not.
 func (v *View) RemoveOlder(parent backend.NodeID, name string, isDir bool, before backend.Time) error {
-	return v.remove("collect", nil, parent, name, isDir, func(a *backend.Attr) bool { return Older(a, before) })
+	return v.remove("collect", nil, parent, name, isDir, func(c *call, ino backend.Ino) error {
+		a, err := c.tx.Attr(ino)
+		if err == nil && !Older(&a, before) {
+			err = backend.Conflict
+		}
+		return err
+	})
 }
 
-// remove removes a name; what is there must pass ok, if that is not nil.
-func (v *View) remove(op string, r *Request, parent backend.NodeID, name string, isDir bool, ok func(*backend.Attr) bool) error {
+// remove removes a name; ok, if that is not nil, may refuse it for what is there.
+func (v *View) remove(op string, r *Request, parent backend.NodeID, name string, isDir bool, ok func(*call, backend.Ino) error) error {
 	c := v.begin(op, r)
 	defer c.end()
 	if err := checkName(name); err != nil {
@@ -58,8 +62,8 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 			return backend.Busy
 		}
 		if ok != nil {
-			if a, err := c.tx.Attr(id.Ino()); err != nil || !ok(&a) {
-				return cmp.Or(err, error(backend.Conflict))
+			if err := ok(c, id.Ino()); err != nil {
+				return err
 			}
 		}
 		undo, err := c.losesName(&dir, name, id.Ino())

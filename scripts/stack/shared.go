@@ -28,7 +28,7 @@ func (sh *Shared) Main(m *testing.M) int {
 
 // Running gives the Stack, whose daemon runs; it is made if this is the first
 // call.
-func (sh *Shared) Running(t *testing.T) *Stack {
+func (sh *Shared) Running(t testing.TB) *Stack {
 	t.Helper()
 	if sh.s == nil && sh.err == nil {
 		sh.s, sh.err = New()
