@@ -81,6 +81,13 @@
 // Badger does not notice that a compaction could not make the file of a table:
 // the keys in it would be lost. So a compaction waits while no file can be made.
 //
+// # A failed compaction
+//
+// Nor does it notice that a table of a compaction could not be written (msync), or undo
+// what it did when its manifest could not be synced. Both are found before it gives up
+// the tables that were merged (proof.go): these stay, Updates fail with IO until the
+// store is opened again, Views go on, and Close leaves Badger as it is.
+//
 // # Lock order
 //
 // Store.writer (one Update at a time), then Store.mu. room.mu, and the table of

@@ -70,32 +70,43 @@ func readManifest(dir string, opt badger.Options) (manifest, error) {
 // bytes each record has a length, a checksum and a protobuf ManifestChangeSet.
 func droppedTables(log []byte) map[uint64]bool {
 	dropped := map[uint64]bool{}
-	for rest := log[8:]; len(rest) >= 8; {
+	for rest := log[manifestHead:]; len(rest) >= 8; {
 		n := uint64(binary.BigEndian.Uint32(rest))
 		rest = rest[8:]
 		if n > uint64(len(rest)) {
 			break
 		}
-		eachField(rest[:n], func(field, _ uint64, change []byte) {
-			if field != 1 { // ManifestChangeSet.changes
-				return
-			}
-			var id, op uint64
-			eachField(change, func(field, number uint64, _ []byte) {
-				switch field {
-				case 1: // ManifestChange.Id
-					id = number
-				case 2: // ManifestChange.Op
-					op = number
-				}
-			})
-			if op == 1 { // DELETE
-				dropped[id] = true
-			}
-		})
+		_, ids := changesOf(rest[:n])
+		for _, id := range ids {
+			dropped[id] = true
+		}
 		rest = rest[n:]
 	}
 	return dropped
+}
+
+// changesOf gives the tables that a record of a manifest adds and takes away.
+func changesOf(record []byte) (made, dropped []uint64) {
+	eachField(record, func(field, _ uint64, change []byte) {
+		if field != 1 { // ManifestChangeSet.changes
+			return
+		}
+		var id, op uint64
+		eachField(change, func(field, number uint64, _ []byte) {
+			switch field {
+			case 1: // ManifestChange.Id
+				id = number
+			case 2: // ManifestChange.Op
+				op = number
+			}
+		})
+		if op == 1 { // DELETE
+			dropped = append(dropped, id)
+		} else {
+			made = append(made, id)
+		}
+	})
+	return made, dropped
 }
 
 // eachField calls fn for each field of a protobuf message that is a number or

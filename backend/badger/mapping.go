@@ -37,7 +37,8 @@ var unixMapper *struct {
 
 type mapHook struct {
 	install sync.Once
-	system  mapFunc // what was there before
+	system  mapFunc              // what was there before
+	sync    func(*os.File) error // the same of manifestSync
 	calls   atomic.Uint64
 	fail    atomic.Pointer[func() error] // nil but in tests
 
@@ -55,6 +56,8 @@ func (h *mapHook) watch(r *room) error {
 		h.rooms = make(map[fileID]*room)
 		h.system = unixMapper.mmap
 		unixMapper.mmap = h.mmap
+		h.sync = manifestSync
+		manifestSync = h.syncManifest
 	})
 	before := h.calls.Load()
 	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON)

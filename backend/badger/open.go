@@ -74,6 +74,7 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 		writer: make(chan struct{}, 1), witness: w, wal: walFiles{dir: o.Dir, log: o.Log, room: room},
 		readers: make(map[backend.LSN]int),
 	}
+	room.broken = s.mergeFailed
 	opt.Logger = logger{log: o.Log, room: room}
 	if err := s.start(opt, durable, orphans); err != nil {
 		return nil, errors.Join(err, room.close(), w.file.Close())

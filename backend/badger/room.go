@@ -44,6 +44,9 @@ type room struct {
 	need  atomic.Int64 // that tables written anew may take for a while, bytes
 	young atomic.Int64 // that tables of level 0 have, bytes
 
+	proofs proofs
+	broken func(error) // told of a compaction that failed; set before Badger opens
+
 	mu      sync.Mutex
 	opened  bool     // Open is done and Close has not begun: keep counts
 	ballast *os.File // nil: there is none
@@ -109,6 +112,7 @@ func (r *room) openBallast() error {
 // close lets go of the ballast, and of the mappings.
 func (r *room) close() error {
 	mappings.forget(r)
+	r.proofs.close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ballast == nil {
@@ -222,6 +226,9 @@ func (r *room) claim(fd int, name string, length int64) error {
 			return nil
 		}
 		r.claimTable(fd, name, length)
+		if err := r.proofs.watch(fd, name); err != nil {
+			r.tell("badger: a table cannot be opened twice; an error of the disk in it may not be noticed", "file", name, "err", err)
+		}
 		return nil
 	}
 	if !fresh(fd) {

@@ -269,6 +269,16 @@ func (s *Store) commitFailed(lsn backend.LSN, err error) error {
 	return err
 }
 
+// mergeFailed ends the life of the store for Updates when a compaction cannot go on.
+func (s *Store) mergeFailed(err error) {
+	s.log.Error("badger: the disk failed; no more Updates are accepted until the store is opened again", "dir", s.dir, "err", err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = fail("merge tables", s.dir, err)
+	}
+}
+
 // absent is what to answer for keys that were not found: they may be in a
 // damaged table.
 func (s *Store) absent() error {
