@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/warrenfs/warren/backend"
@@ -108,13 +109,20 @@ func (s *Server) explainTo(w http.ResponseWriter, to asker, agent string, act po
 		}
 		return reply(w, control.Explanation{Agent: agent, Action: x.Action, Path: p, Allow: x.Allow, Rules: []control.PolicyRule{}, Note: x.Note})
 	}
-	x, err := s.Space.Explain(agent, act, p)
-	if err != nil && !errors.Is(err, backend.NotFound) {
-		return err
+	finds := func(p string) bool {
+		return s.finds(to, p) && (to.agent == agent || to.role == policy.Orchestrator || s.finds(asker{agent: agent}, p))
 	}
-	absent := err != nil || !s.finds(to, p) && !(x.Allow && act == policy.Create)
-	if !absent && to.agent != agent && to.role != policy.Orchestrator {
-		absent = !s.finds(asker{agent: agent}, p)
+	// Looking behind the view takes longer where something is: only what is seen is
+	// looked at so.
+	var x policy.Explanation
+	found := finds(p)
+	absent := !found && (act != policy.Create || !finds(path.Dir(p)))
+	if !absent {
+		var err error
+		if x, err = s.Space.Explain(agent, act, p); err != nil && !errors.Is(err, backend.NotFound) {
+			return err
+		}
+		absent = err != nil || !found && !x.Allow
 	}
 	if absent {
 		x = policy.Explanation{}
