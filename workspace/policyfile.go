@@ -117,3 +117,33 @@ func (r *Registry) setPolicy(ctx context.Context, name string, file *PolicyFile)
 	}
 	return r.replace(ctx, record, undo, func() { r.policies.files = next }, func() { r.policies.files = old })
 }
+
+// StoredPolicies lists the policy files that a store has, whether or not they can
+// be in force: for a store that no registry has open.
+func StoredPolicies(ctx context.Context, store backend.Store) (out []PolicyFile, err error) {
+	err = store.View(ctx, func(tx backend.Tx) error {
+		files, err := loadAll(tx, recPolicy, func(f *PolicyFile) string { return f.Name })
+		out = sorted(files, nil)
+		return err
+	})
+	return out, err
+}
+
+// DropPolicy takes a policy file out of a store that no registry has open: the way
+// out where the files are refused, and no daemon starts. NotFound.
+func DropPolicy(ctx context.Context, store backend.Store, name string) error {
+	key := recordKey(recPolicy, name)
+	lsn, err := store.Update(ctx, func(tx backend.Tx) error {
+		if _, err := tx.Get(key); err != nil {
+			return err
+		}
+		return tx.Delete(key)
+	})
+	if isKind(err, backend.NotFound) {
+		return fail(backend.NotFound, "no policy file %q in the store", name)
+	}
+	if err != nil {
+		return err
+	}
+	return store.WaitDurable(ctx, lsn)
+}

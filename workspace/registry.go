@@ -61,6 +61,9 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 		return nil, err
 	}
 	if err := r.publish(ctx); err != nil {
+		if len(r.policies.files) > 0 && isKind(err, backend.Invalid) {
+			err = fmt.Errorf("%w\n(while no daemon runs, `warren policy list --store DIR` lists the loaded files and `warren policy rm NAME --store DIR` takes one out)", err)
+		}
 		return nil, err
 	}
 	r.schedule()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/warrenfs/warren/backend/feed"
+	"github.com/warrenfs/warren/workspace"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,6 +32,9 @@ type serveOptions struct {
 
 	Metrics      string
 	MetricsToken string
+
+	FeedAge  string
+	FeedSize string
 
 	Transport string
 	DebugFuse bool
@@ -46,6 +52,8 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Format, "log-format", "", "form of the log: `text|json` (default text, with --json json)")
 	f.StringVar(&o.Metrics, "metrics", "", "serve Prometheus metrics on a loopback `ADDRESS`, such as 127.0.0.1:9464 (default: not at all)")
 	f.StringVar(&o.MetricsToken, "metrics-token-file", "", "answer only who shows the token in `FILE`, as a bearer")
+	f.StringVar(&o.FeedAge, "feed-age", "90d", "how long the feed of changes and denials is kept: an `AGE` such as 30d or 36h, or never to drop any for its age")
+	f.StringVar(&o.FeedSize, "feed-size", "300M", "what the feed may take in the store, about: a `SIZE`; the oldest goes first")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
 	f.StringVar(&o.OnStop, "on-stop", "unmount", "what becomes of mounts when it stops: `unmount|keep`; kept ones answer ENOTCONN until the next serve")
 	f.StringVar(&o.Transport, "transport", "own", "how requests of the kernel are read: `own|gofuse`")
@@ -100,7 +108,11 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 		return err
 	}
 	unix.Umask(0o022)
-	d, err := newDaemon(ctx, dir, o.Content, socket, log)
+	kept, err := o.feed()
+	if err != nil {
+		return err
+	}
+	d, err := newDaemon(ctx, dir, newStore{Content: o.Content, Feed: kept}, socket, log)
 	if err != nil {
 		return err
 	}
@@ -133,6 +145,29 @@ func (o *serveOptions) check() error {
 		return usagef("--pprof %q is not a loopback address with a port", o.Profile)
 	}
 	return nil
+}
+
+// feedEvent is what an event of the feed takes in the store, about, in bytes.
+const feedEvent = 150
+
+// feed reads how much of the feed is kept; "" is the default.
+func (o *serveOptions) feed() (kept feed.Options, err error) {
+	if o.FeedAge != "" {
+		if kept.MaxAge, err = workspace.ParseAge(o.FeedAge); err != nil {
+			return kept, usagef("--feed-age %s: give a time of a minute at least, such as 30d or 36h, or never", o.FeedAge)
+		}
+		if kept.MaxAge == 0 {
+			kept.MaxAge = math.MaxInt64
+		}
+	}
+	if o.FeedSize != "" {
+		bytes, err := parseAmount(o.FeedSize, 1024)
+		if err != nil || bytes < 1<<20 {
+			return kept, usagef("--feed-size %s: give a size of 1M at least, such as 300M or 2G", o.FeedSize)
+		}
+		kept.MaxEvents = bytes / feedEvent
+	}
+	return kept, nil
 }
 
 // prepare sets up what mounts and developers see of d, before there is any

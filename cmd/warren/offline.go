@@ -112,3 +112,30 @@ func kinded(err error) error {
 	}
 	return control.Errorf(kind, "%s", text)
 }
+
+// offlineStore calls fn with a store that no daemon has open.
+func offlineStore(ctx context.Context, dir string, warnings io.Writer, fn func(backend.Store) error) error {
+	s, err := openStore(ctx, dir, newStore{}, offlineLog(warnings))
+	if err != nil {
+		return err
+	}
+	return errors.Join(kinded(fn(s.kv)), s.Close())
+}
+
+// storedPolicies lists the policy files of a store that no daemon has open.
+func storedPolicies(ctx context.Context, a *app, dir string) (out []control.PolicyFile, err error) {
+	out = []control.PolicyFile{}
+	err = offlineStore(ctx, dir, a.stderr, func(s backend.Store) error {
+		files, err := workspace.StoredPolicies(ctx, s)
+		for _, f := range files {
+			out = append(out, control.PolicyFile(f))
+		}
+		return err
+	})
+	return out, err
+}
+
+// dropPolicy takes a policy file out of a store that no daemon has open.
+func dropPolicy(ctx context.Context, a *app, dir, name string) error {
+	return offlineStore(ctx, dir, a.stderr, func(s backend.Store) error { return workspace.DropPolicy(ctx, s, name) })
+}

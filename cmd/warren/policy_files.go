@@ -19,12 +19,16 @@ func newPolicyFileCommands(a *app) []*cobra.Command {
 		func(ctx context.Context, args []string) error { return runPolicyLoad(ctx, a, args[0]) })
 	check := command("check FILE", "Tell whether a file of Cedar policies, or one of settings (.toml), could take effect", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runPolicyCheck(ctx, a, args[0]) })
-	list := command("list", "List the loaded files of Cedar policies", cobra.NoArgs,
-		func(ctx context.Context, _ []string) error { return runPolicyList(ctx, a) })
+	store := ""
+	list := command("list [--store DIR]", "List the loaded files of Cedar policies", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runPolicyList(ctx, a, store) })
 	list.Aliases = []string{"ls"}
-	rm := command("rm NAME", "Take a file of Cedar policies out of force", cobra.ExactArgs(1),
-		func(ctx context.Context, args []string) error { return runPolicyRemove(ctx, a, args[0]) })
+	rm := command("rm NAME [--store DIR]", "Take a file of Cedar policies out of force", cobra.ExactArgs(1),
+		func(ctx context.Context, args []string) error { return runPolicyRemove(ctx, a, args[0], store) })
 	rm.Aliases = []string{"remove"}
+	for _, c := range []*cobra.Command{list, rm} {
+		c.Flags().StringVar(&store, "store", "", "`DIR` of a store that no daemon serves, as where one refuses to start because of a file")
+	}
 	return []*cobra.Command{load, check, list, rm}
 }
 
@@ -70,8 +74,14 @@ func runPolicyCheck(ctx context.Context, a *app, file string) error {
 	}{p.Name}, "%s is right", p.Name)
 }
 
-func runPolicyList(ctx context.Context, a *app) error {
-	fs, err := a.client().PolicyFiles(ctx)
+func runPolicyList(ctx context.Context, a *app, store string) error {
+	var fs []control.PolicyFile
+	var err error
+	if store == "" {
+		fs, err = a.client().PolicyFiles(ctx)
+	} else {
+		fs, err = storedPolicies(ctx, a, store)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,8 +94,12 @@ func runPolicyList(ctx context.Context, a *app) error {
 	})
 }
 
-func runPolicyRemove(ctx context.Context, a *app, name string) error {
-	if err := a.client().RemovePolicy(ctx, name); err != nil {
+func runPolicyRemove(ctx context.Context, a *app, name, store string) error {
+	remove := a.client().RemovePolicy
+	if store != "" {
+		remove = func(ctx context.Context, name string) error { return dropPolicy(ctx, a, store, name) }
+	}
+	if err := remove(ctx, name); err != nil {
 		return err
 	}
 	return a.done(struct {

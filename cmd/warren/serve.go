@@ -58,11 +58,11 @@ func openSpace(ctx context.Context, s *store, log *slog.Logger, notify func(*vie
 }
 
 // newDaemon opens everything, and refuses a store made with other content than
-// is asked for, if any is; serve lets it answer. The sockets are the last
+// as names, if it does; serve lets it answer. The sockets are the last
 // things made, so whoever can connect gets answers.
-func newDaemon(ctx context.Context, dir, content, socket string, log *slog.Logger) (_ *daemon, err error) {
+func newDaemon(ctx context.Context, dir string, as newStore, socket string, log *slog.Logger) (_ *daemon, err error) {
 	d := &daemon{log: log, started: time.Now().UTC(), socket: socket}
-	if d.store, err = openStore(ctx, dir, newStore{Content: content}, log); err != nil {
+	if d.store, err = openStore(ctx, dir, as, log); err != nil {
 		return nil, err
 	}
 	defer func() {

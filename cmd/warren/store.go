@@ -73,6 +73,7 @@ type store struct {
 type newStore struct {
 	Make    bool
 	Content string // driver of bulk content of a store that is made; empty: segment
+	Feed    feed.Options
 }
 
 // openStore takes a store's lock and opens it. With create.Make, a directory that is
@@ -151,10 +152,11 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 		return err
 	}
 	var err error
-	s.feed, err = feed.Open(ctx, s.kv, feed.Options{Log: log.With("part", "feed"), Full: func() bool {
+	create.Feed.Log, create.Feed.Full = log.With("part", "feed"), func() bool {
 		free, _ := s.disk()
 		return free == 0
-	}})
+	}
+	s.feed, err = feed.Open(ctx, s.kv, create.Feed)
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
 	}
