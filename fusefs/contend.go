@@ -36,8 +36,7 @@ func (s span) with(o span) span {
 // still has not when another reads.
 //
 // The notice makes the kernel disregard a size that is on its way to it, of which
-// READs tell too. So it waits until the file was left alone for a while: who goes on
-// reading it gets the notices of further changes.
+// READs tell too. So it waits until nobody has asked for as long as an answer may take.
 func (k *kernel) toldLate(node backend.NodeID, s span) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,7 +91,7 @@ type late struct {
 func (k *kernel) tellLate(node backend.NodeID) {
 	k.mu.Lock()
 	s := k.late[node]
-	busy := s.answered > 0 && k.now()-s.answered < uint32(echoDelay/4/time.Millisecond)
+	busy := s.answered > 0 && k.now()-s.answered < uint32(blindTime/time.Millisecond)
 	if s.needed && busy || !s.needed && k.waits(&s) {
 		k.mu.Unlock()
 		time.AfterFunc(echoDelay, func() { k.tellLate(node) })
