@@ -38,7 +38,7 @@ func mountInside(ctx context.Context, a *app, spec control.MountSpec) (control.M
 		return fd, err
 	})
 	if err != nil && mounted {
-		if e := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); e != nil {
+		if e := unmountOwn(dir, true); e != nil {
 			err = fmt.Errorf("%w; and %s stays mounted: %w", err, dir, e)
 		}
 	}
@@ -60,7 +60,7 @@ func ownMountpoint(dir string) (string, error) {
 		} else if !errors.Is(err, unix.ENOTCONN) {
 			return "", fmt.Errorf("%s: what is mounted there does not answer: %w", dir, err)
 		}
-		if err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		if err := unmountOwn(dir, true); err != nil {
 			return "", fmt.Errorf("%s: a dead mount is in the way: %w", dir, err)
 		}
 	}
@@ -95,7 +95,7 @@ func mountedView(dir string) bool {
 	return false
 }
 
-// ownMount opens /dev/fuse and mounts it.
+// ownMount opens /dev/fuse and mounts it, itself or by fusermount3.
 func ownMount(spec *control.MountSpec) (int, error) {
 	const dev = "/dev/fuse"
 	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -122,11 +122,18 @@ func ownMount(spec *control.MountSpec) (int, error) {
 		return fd, nil
 	}
 	unix.Close(fd)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return -1, control.Errorf(control.KindDenied, "%s: no permission to mount here; it takes CAP_SYS_ADMIN in the container "+
-			"(--cap-add SYS_ADMIN), or a user and mount namespace of one's own (`unshare -Urm`)", spec.Dir)
+	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
+		return -1, fmt.Errorf("mount at %s: %w", spec.Dir, err)
 	}
-	return -1, fmt.Errorf("mount at %s: %w", spec.Dir, err)
+	why := ""
+	if os.Geteuid() != 0 { // else its helper may no more than this
+		if fd, err = setuidMount(spec, source); err == nil {
+			return fd, nil
+		}
+		why = fmt.Sprintf("; and not by fusermount3: %v", err)
+	}
+	return -1, control.Errorf(control.KindDenied, "%s: no permission to mount here; it takes CAP_SYS_ADMIN in the container "+
+		"(--cap-add SYS_ADMIN), or a user and mount namespace of one's own (`unshare -Urm`)%s", spec.Dir, why)
 }
 
 // umountInside takes away what mountInside made.
@@ -134,11 +141,7 @@ func umountInside(dir string, force bool) error {
 	if !mountedView(dir) {
 		return control.Errorf(control.KindNotFound, "no mount of warren at %q", dir)
 	}
-	flags := unix.UMOUNT_NOFOLLOW
-	if force {
-		flags |= unix.MNT_DETACH
-	}
-	err := unix.Unmount(dir, flags)
+	err := unmountOwn(dir, force)
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return control.Errorf(control.KindConflict, "%s is in use; end the processes in it (`fuser -m %s` lists them), or say --force", dir, dir)
