@@ -81,7 +81,7 @@ func TestUnmountedBySomebody(t *testing.T) {
 	if len(s.hub.Mounts()) != 0 {
 		t.Error("still listed")
 	}
-	must(t, m.Unmount(context.Background(), false))
+	s.unmount(m)
 	again := s.mounted("m", Config{})
 	if b, err := os.ReadFile(again.Dir() + "/f"); string(b) != "x" {
 		t.Errorf("after mounting again: %q %v", b, err)

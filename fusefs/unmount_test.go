@@ -195,13 +195,24 @@ func forced(t *testing.T, s *stack, name string) {
 			t.Errorf("attempt %d of the user: error %s", i, e)
 		}
 	}
-	if !wait(context.Background(), 10*time.Second, m.ended) {
+	if !wait(context.Background(), time.Minute, m.ended) {
 		t.Error("the connection lives on without users")
 	}
 	if b, err := os.ReadFile(again.Dir() + "/d/again"); string(b) != "x" {
 		t.Errorf("in the new mount: %q %v", b, err)
 	}
-	must(t, again.Unmount(context.Background(), false))
+	s.unmount(again)
+}
+
+// unmount takes m away. A namespace that another package's tests have made may
+// keep its connection for a while.
+func (s *stack) unmount(m *Mount) {
+	s.t.Helper()
+	err := m.Unmount(context.Background(), false)
+	if errors.Is(err, ErrElsewhere) && wait(context.Background(), time.Minute, m.done) {
+		err = nil
+	}
+	must(s.t, err)
 }
 
 // TestForcedUnmount: whoever uses the mount, it is gone within a few seconds,

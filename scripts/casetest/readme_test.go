@@ -44,7 +44,11 @@ export HOME=$REF/home XDG_RUNTIME_DIR=$REF/run; mkdir "$HOME" "$XDG_RUNTIME_DIR"
 cat >"$REF/steps.sh" <<'EOS'
 set -euo pipefail
 fails() { ! "$@" 2>/dev/null; }
-[[ $(id -u) != 0 ]] || { mount -t tmpfs store /var/lib; mount -t tmpfs sockets /run; }
+if [[ $(id -u) = 0 ]]; then
+	mount -t tmpfs store /var/lib; mount -t tmpfs sockets /run
+	# This namespace keeps nobody else's mounts alive.
+	awk '$3 == "fuse.warren" { print $2 }' /proc/self/mounts | while read -r m; do umount -l "$(printf %b "$m")" || true; done
+fi
 trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
 eval "$STEPS"
 wait
