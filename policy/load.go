@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cedar-policy/cedar-go"
+	publicast "github.com/cedar-policy/cedar-go/ast"
 	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
@@ -39,18 +40,20 @@ type rule struct {
 	offset  int
 	reason  string
 	policy  *cedar.Policy
-	agent   string // of `principal == Agent::"..."`; "" may be anybody
-	actions uint8  // bit i: applies to Action(i)
+	sliced  *cedar.Policy // policy without what slice has looked at: the action, and principal == Agent
+	agent   string        // of `principal == Agent::"..."`; "" may be anybody
+	actions uint8         // bit i: applies to Action(i)
 }
 
-// rules is a slice that cedar can walk.
+// rules is a slice that cedar can walk, for an agent and an action that all of
+// them may apply to.
 type rules []*rule
 
 // All yields the policies in their order.
 func (r rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
 		for _, x := range r {
-			if !yield(cedar.PolicyID(x.id), x.policy) {
+			if !yield(cedar.PolicyID(x.id), x.sliced) {
 				return
 			}
 		}
@@ -150,6 +153,7 @@ func (s *ruleset) add(v *validate.Validator, p *cedar.Policy) error {
 	if eq, ok := tree.Principal.(ast.ScopeTypeEq); ok {
 		r.agent = string(eq.Entity.ID)
 	}
+	r.sliced = cedar.NewPolicyFromAST((*publicast.Policy)(withoutScope(tree)))
 	at := len(s.all)
 	s.all, s.index[id] = append(s.all, r), at
 	if r.agent == "" {
@@ -158,6 +162,17 @@ func (s *ruleset) add(v *validate.Validator, p *cedar.Policy) error {
 		s.byAgent[r.agent] = append(s.byAgent[r.agent], at)
 	}
 	return nil
+}
+
+// withoutScope copies a policy without the parts of its scope by which slice
+// chooses: Cedar need not look at them again, once for each policy.
+func withoutScope(tree *ast.Policy) *ast.Policy {
+	short := *tree
+	short.Action = ast.ScopeTypeAll{}
+	if eq, ok := tree.Principal.(ast.ScopeTypeEq); ok && eq.Entity.ID != "" { // "": the administrator, who is not chosen by
+		short.Principal = ast.ScopeTypeAll{}
+	}
+	return &short
 }
 
 // actionsOf gives the actions a scope covers as bits.
