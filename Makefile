@@ -19,6 +19,8 @@ TIMEOUT  ?= 30m
 FUZZTIME ?= 20s
 # make crash: how many crashes each test makes.
 ROUNDS   ?= 50
+# make attack: how many answers of each kind are timed at each door.
+TIMES    ?= 20000
 # make soak: how many operations, and how many inodes to measure memory with.
 OPS      ?= 1000000
 INODES   ?= 100000
@@ -110,6 +112,11 @@ crash: ## killed daemons and power cuts, each test ROUNDS times (50)
 soak: ## OPS (1000000) mixed operations over four mounts with two restarts: nothing is lost, nothing grows
 	@scripts/deps test
 	$(GOTEST) -count=1 -v ./scripts/soak -ops $(OPS) -inodes $(INODES)
+
+.PHONY: attack
+attack: ## what a soul may try: rights ended ROUNDS (50) times under it, and TIMES (20000) answers about hidden and absent paths
+	@scripts/deps test
+	$(GOTEST) -count=1 -v ./scripts/attack -rounds $(ROUNDS) -times $(TIMES)
 
 .PHONY: everything
 everything: ## fsx, stress-ng, git, SQLite, listings and copies at once over three mounts, FOR (1h)
