@@ -35,7 +35,7 @@ func some[T int | uint32](x *run, n int, list ...T) (flags T) {
 
 // mode draws permission bits.
 func (x *run) mode() uint32 {
-	return one(x, uint32(0o644), 0o755, 0o600, 0o777, 0o666, 0o000, 0o400, 0o4755, 0o2755, 0o1777, 0o2777, 0o6777, 0o2644, uint32(x.r.IntN(0o10000)))
+	return one(x, uint32(0o644), 0o755, 0o600, 0o777, 0o666, 0o000, 0o400, 0o4755, 0o2755, 0o1777, 0o2777, 0o6777, uint32(x.r.IntN(0o2000)))
 }
 
 // id draws a user or group; -1 is none.
@@ -45,7 +45,7 @@ func (x *run) id() int { return one(x, -1, 0, 0, other, other, 1, 54321) }
 func (x *run) off() int64 {
 	switch x.r.IntN(20) {
 	case 0:
-		return one(x, int64(-1), 0, 1<<62, -1<<63, 1<<40, 1<<31, 1<<63-1)
+		return one(x, int64(-1), 0, -1<<63, 1<<40, 1<<31, 1<<42) // ext4 ends at 16 TiB
 	case 1:
 		return 0
 	case 2, 3, 4, 5:

@@ -205,7 +205,7 @@ func drawTimes(x *run) (string, call) {
 	return fmt.Sprintf("utimensat %.20q %v flags %#x", name, ts, flags), func(s *side) string {
 		err := unix.UtimesNanoAt(unix.AT_FDCWD, s.path(name), ts, flags)
 		var st unix.Stat_t
-		if err != nil || unix.Lstat(s.path(name), &st) != nil || ts[1].Nsec < 0 || ts[1].Nsec >= 1e9 {
+		if err != nil || flags == 0 || unix.Lstat(s.path(name), &st) != nil || ts[1].Nsec < 0 || ts[1].Nsec >= 1e9 {
 			return says(err)
 		}
 		return fmt.Sprintf("%s, mtime %d.%d", says(err), st.Mtim.Sec, st.Mtim.Nsec)
