@@ -281,7 +281,7 @@ func TestCloseWhileUsed(t *testing.T) {
 			}
 		}
 		for _, m := range mounts {
-			if !wait(context.Background(), 10*time.Second, m.ended) {
+			if !wait(context.Background(), time.Minute, m.ended) {
 				t.Errorf("the connection of %s lives on without users", m.Dir())
 			}
 		}
@@ -320,7 +320,7 @@ func TestDetachedBySomebody(t *testing.T) {
 // is mounted there next waits for the bind mount's end.
 func TestUnmountOfWhatIsBoundElsewhere(t *testing.T) {
 	s := newStack(t, memDriver)
-	s.watch(time.Minute)
+	s.watch(3 * time.Minute)
 	if s.hub.helper() {
 		t.Skip("only root can bind")
 	}
@@ -346,7 +346,7 @@ func TestUnmountOfWhatIsBoundElsewhere(t *testing.T) {
 	}
 	must(t, unix.Unmount(bind, 0))
 	bound = false
-	if !wait(context.Background(), 5*time.Second, m.Done()) || !m.Taken() {
+	if !wait(context.Background(), time.Minute, m.Done()) || !m.Taken() {
 		t.Error("not gone with the bind mount")
 	}
 }

@@ -344,7 +344,9 @@ func TestCrashAfterCrash(t *testing.T) {
 		if st := s.Stats(); st.Durable != w.done {
 			t.Errorf("life %d: %d durable after Open, want %d", life, st.Durable, w.done)
 		}
+		w.mu.Lock() // a hook may still be at work, over the spare log file
 		w.acked = w.done
+		w.mu.Unlock()
 		if err := w.run(ctx, s, r, 15); err != nil {
 			t.Fatal(err)
 		}
