@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // the texts of skill.md and agents.md
 	"fmt"
 	"io"
 	"strings"
@@ -138,17 +139,47 @@ func runPublish(ctx context.Context, a *app, o *publishOptions, what string) err
 	return a.done(got, "published to %s as %s", got.ToAgent, shown(a.stdout, got.ToKey))
 }
 
+type contextOptions struct {
+	asOptions
+	Skill, AgentsMD bool
+}
+
+// AddFlags adds the flags of context.
+func (o *contextOptions) AddFlags(f *pflag.FlagSet) {
+	o.asOptions.AddFlags(f)
+	f.BoolVar(&o.Skill, "skill", false, "print a SKILL.md instead, which tells an agent how to work here")
+	f.BoolVar(&o.AgentsMD, "agents-md", false, "print the same in short instead, for an AGENTS.md")
+}
+
 func newContextCommand(a *app) *cobra.Command {
-	o := &asOptions{}
+	o := &contextOptions{}
 	c := command("context --agent KEY", "Print the state that an agent's prompt includes", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runContext(ctx, a, o) })
-	c.Long = `Print the state that an agent's prompt includes: who it is, where it may write, its projects and
-fields, what it was denied of late. In a mount it is /warren/.warren/context.md.`
+	c.Long = `Print the state that an agent's prompt includes: who it is, where it may write, its projects, what
+is open and new for it there, its fields, what it was denied of late. In a mount it is
+/warren/.warren/context.md.`
 	o.AddFlags(c.Flags())
 	return c
 }
 
-func runContext(ctx context.Context, a *app, o *asOptions) error {
+// The texts that tell an agent how to work in a workspace; scripts/plugin has
+// the same.
+var (
+	//go:embed skill.md
+	skillText string
+	//go:embed agents.md
+	agentsText string
+)
+
+func runContext(ctx context.Context, a *app, o *contextOptions) error {
+	for _, t := range []struct {
+		wanted bool
+		text   string
+	}{{o.Skill, skillText}, {o.AgentsMD, agentsText}} {
+		if t.wanted {
+			return a.answer(map[string]string{"text": t.text}, func(w io.Writer) { _, _ = io.WriteString(w, t.text) })
+		}
+	}
 	got, err := a.client().Context(ctx, o.Agent)
 	if err != nil {
 		return err
