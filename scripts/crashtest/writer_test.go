@@ -28,12 +28,13 @@ type op struct {
 type writer struct {
 	root string
 	rand *rand.Rand
-	base state // before ops
-	now  state // after the acknowledged of ops
-	ops  []op  // the last one may not be acknowledged
-	done int   // how many are
-	next int   // of names
-	err  error // what the last one said
+	base state            // before ops
+	now  state            // after the acknowledged of ops
+	ops  []op             // the last one may not be acknowledged
+	done int              // how many are
+	next int              // of names
+	err  error            // what the last one said
+	sure func(error) bool // errors that may end it; nil: gone
 }
 
 func newWriter(root string, seed uint64) *writer {
