@@ -30,7 +30,7 @@ func (e *JournalEntry) Ref() string { return e.At.Format(clock) }
 var (
 	// entryHead is what an entry begins with: ## 2026-05-22 14:30 — key (Name)
 	entryHead = regexp.MustCompile(`^##[ \t]*(\d{4}-\d\d-\d\d(?:[ \tT]+\d?\d:\d\d(?::\d\d)?Z?)?)[ \t]*(?:—|–|--?|:)?[ \t]*([^\s(]*)[ \t]*(?:\((.*)\))?[ \t]*$`)
-	// todoLine is TODO @key: text, also as hands write it in lists.
+	// todoLine asks @key for something, also as hands write it in lists.
 	todoLine = regexp.MustCompile(`^[ \t]*(?:[-*+][ \t]+)?(?:\[ \][ \t]*)?TODO[ \t]+@([\w.-]+)[ \t]*(?::|—|-)?[ \t]*(.*?)[ \t]*$`)
 )
 
