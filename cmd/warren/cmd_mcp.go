@@ -21,6 +21,7 @@ type mcpOptions struct {
 	Log        string
 	PrintTools string
 	Listen     string
+	DeployKeys []string
 }
 
 // AddFlags adds the flags of mcp.
@@ -31,6 +32,7 @@ func (o *mcpOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Tools, "tools", nil, "only these tools or groups of tools: `NAME,…` ("+strings.Join(mcp.Groups(), ", ")+")")
 	f.StringVar(&o.Log, "log", "", "add a line of JSON for each call to `FILE` (default: text on stderr)")
 	f.StringVar(&o.Listen, "listen", "", "serve hosts over HTTP at `ADDRESS:PORT` of this machine alone, each by the token that it sends (port 0: any)")
+	f.StringArrayVar(&o.DeployKeys, "deploy-key", nil, "private key that git's ssh may sign with: `[AGENT=]FILE`, which may be /dev/fd/N; may be repeated")
 	f.StringVar(&o.PrintTools, "print-tools", "", "print the tools' definitions as `json|xml`, for hosts that do not speak MCP, and end")
 }
 
@@ -63,6 +65,13 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 	case "":
 	default:
 		return usagef("--print-tools %s: it is json or xml", o.PrintTools)
+	}
+	keys, err := readDeployKeys(o.DeployKeys)
+	if err != nil {
+		return err
+	}
+	if a.showToken() == "" {
+		opts.Git = a.gitRunner(keys)
 	}
 	if o.Listen != "" {
 		return serveMCP(ctx, a, o, opts)

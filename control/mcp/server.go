@@ -26,6 +26,7 @@ type Options struct {
 	// Tools are names of tools, and of groups of them (Groups); none: all.
 	Tools   []string
 	Version string // of the program, as hosts are told
+	Git     Git    // runs git; nil: there are no git tools
 	// Log gets a line for each call: agent, tool, duration, outcome. No arguments
 	// and no answers. nil discards.
 	Log *slog.Logger
@@ -54,6 +55,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	for _, t := range tools {
+		if t.group == gitGroup && o.Git == nil {
+			continue
+		}
 		s.sdk.AddTool(t.def, s.handler(t))
 	}
 	s.sdk.AddResource(&sdk.Resource{URI: contextURI, Name: "context", Title: "Context", MIMEType: "text/markdown",

@@ -26,6 +26,7 @@ type tool struct {
 type about struct {
 	name, group, title, text string
 	effect                   effect
+	open                     bool // it goes to other machines
 	// limits sharpens the schema that the type of the arguments gives.
 	limits func(*jsonschema.Schema)
 }
@@ -42,8 +43,8 @@ const (
 )
 
 // annotations tell a host of an effect.
-func (e effect) annotations(title string) *sdk.ToolAnnotations {
-	destructive, open := e == replaces || e == settles, false
+func (e effect) annotations(title string, open bool) *sdk.ToolAnnotations {
+	destructive := e == replaces || e == settles
 	return &sdk.ToolAnnotations{Title: title, ReadOnlyHint: e == reads, DestructiveHint: &destructive,
 		IdempotentHint: e == reads || e == addsOnce || e == settles, OpenWorldHint: &open}
 }
@@ -68,7 +69,7 @@ func define[In, Out any](a about, do func(context.Context, *Server, In) (Out, sa
 	}
 	return tool{group: a.group, in: resolved,
 		def: &sdk.Tool{Name: a.name, Title: a.title, Description: a.text, InputSchema: in, OutputSchema: out,
-			Annotations: a.effect.annotations(a.title)},
+			Annotations: a.effect.annotations(a.title, a.open)},
 		do: func(ctx context.Context, s *Server, raw json.RawMessage) (*sdk.CallToolResult, error) {
 			var args In
 			if err := json.Unmarshal(raw, &args); err != nil {
@@ -204,7 +205,7 @@ func kindOf(err error) control.Kind {
 
 // all gives every tool.
 func all() []tool {
-	return slices.Concat(fileTools(), changeTools(), itemTools(), fieldTools(), sessionTools(), projectTools(), delegationTools())
+	return slices.Concat(fileTools(), changeTools(), itemTools(), fieldTools(), sessionTools(), projectTools(), delegationTools(), gitTools())
 }
 
 // Groups are the names that stand for several tools.

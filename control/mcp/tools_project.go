@@ -118,11 +118,17 @@ func switchProject(ctx context.Context, s *Server, in switchIn) (control.Project
 }
 
 type initIn struct {
-	Name string `json:"name" jsonschema:"a-z, 0-9, _ and -"`
-	Path string `json:"local_path,omitempty" jsonschema:"tree path where it is; left out: the directory of that name in your workspace"`
+	Name   string `json:"name" jsonschema:"a-z, 0-9, _ and -"`
+	Remote string `json:"remote_url,omitempty" jsonschema:"git repository to clone it from; it must not be there yet"`
+	Path   string `json:"local_path,omitempty" jsonschema:"tree path where it is; left out: the directory of that name in your workspace"`
 }
 
 func initProject(ctx context.Context, s *Server, in initIn) (control.ProjectPlace, said, error) {
+	if in.Remote != "" {
+		if err := s.clone(ctx, in.Remote, in.Name, in.Path); err != nil {
+			return control.ProjectPlace{}, said{}, err
+		}
+	}
 	return placeOf(s.o.Client.InitProject(ctx, control.ProjectInit{Agent: s.o.Agent, Name: in.Name, Path: in.Path}))
 }
 

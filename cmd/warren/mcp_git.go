@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/control/mcp"
+	"golang.org/x/sys/unix"
+)
+
+// gitTime bounds one run of git.
+const gitTime = 10 * time.Minute
+
+// gitEnd is how long git and what it started may take to end when it is told to.
+const gitEnd = 5 * time.Second
+
+// gitRunner gives what runs git for an agent's tools: `warren run`, which only the
+// administrator may ask for. nil: this process is not the administrator's.
+func (a *app) gitRunner(keys deployKeys) mcp.Git {
+	if unix.Access(a.socketPath(), unix.W_OK) != nil {
+		return nil
+	}
+	return func(ctx context.Context, c mcp.GitCall) (mcp.GitAnswer, error) {
+		ctx, cancel := context.WithTimeout(ctx, gitTime)
+		defer cancel()
+		args := []string{"run", "--agent", c.Agent, "--workdir", c.Dir, "--net", "none"}
+		if c.Net {
+			args[len(args)-1] = "host"
+			lent, err := keys.lend(ctx, a.client(), c.Agent)
+			if err != nil {
+				return mcp.GitAnswer{}, err
+			}
+			defer lent.close()
+			args = append(args, lent.args...)
+		}
+		for _, e := range c.Env {
+			args = append(args, "--env", e)
+		}
+		return a.runSelf(ctx, append(append(args, "--", "git"), c.Args...))
+	}
+}
+
+// runSelf runs this program with args, as the administrator.
+func (a *app) runSelf(ctx context.Context, args []string) (mcp.GitAnswer, error) {
+	cmd := exec.CommandContext(ctx, selfExe(), args...)
+	cmd.Env = append(withoutToken(os.Environ()), "WARREN_SOCKET="+a.socketPath())
+	out, errOut := &bounded{most: mcp.MaxGitOutput}, &bounded{most: mcp.MaxGitOutput}
+	cmd.Stdout, cmd.Stderr = out, errOut
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(unix.SIGTERM) }, gitEnd
+	err := cmd.Run()
+	got := mcp.GitAnswer{Out: out.Bytes(), Err: errOut.Bytes(), Cut: out.cut}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return got, nil
+	case ctx.Err() != nil:
+		return got, control.Errorf(control.KindInterrupted, "git was ended: %v", ctx.Err())
+	case !errors.As(err, &exit) || exit.ExitCode() < 0:
+		return got, control.Errorf(control.KindUnavailable, "run git: %v", err)
+	}
+	got.Status = exit.ExitCode()
+	switch got.Status {
+	case exitRunFailed:
+		return got, control.Errorf(control.KindUnavailable, "%s", strings.TrimSpace(string(got.Err)))
+	case 126, 127:
+		return got, control.Errorf(control.KindUnavailable, "git cannot be run here (is it installed?): %s", strings.TrimSpace(string(got.Err)))
+	}
+	return got, nil
+}
+
+// withoutToken leaves out what would make a client somebody else than the
+// administrator.
+func withoutToken(env []string) (out []string) {
+	for _, e := range env {
+		if !strings.HasPrefix(e, "WARREN_TOKEN=") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// bounded keeps the first bytes that are written to it.
+type bounded struct {
+	bytes.Buffer
+	most int
+	cut  bool
+}
+
+// Write never fails.
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := b.most - b.Len(); len(p) > room {
+		b.cut = true
+		b.Buffer.Write(p[:room])
+		return len(p), nil
+	}
+	return b.Buffer.Write(p)
+}
+
+// uidOf is the uid that an agent's commands have here.
+func uidOf(ctx context.Context, c *control.Client, agent string) (int, error) {
+	if os.Geteuid() != 0 {
+		return os.Geteuid(), nil
+	}
+	x, err := c.Agent(ctx, agent)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strconv.FormatUint(uint64(x.RunUID), 10))
+}

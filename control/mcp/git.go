@@ -1,0 +1,304 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/warrenfs/warren/control"
+)
+
+// GitCall is one run of the system's git for an agent.
+type GitCall struct {
+	Agent string
+	Dir   string   // tree path to run in
+	Args  []string // after "git"
+	Env   []string // NAME=VALUE, all that git gets beside what `warren run` sets
+	Net   bool     // it may use the network, and the agent's deploy key
+}
+
+// GitAnswer is what came of it. Out and Err are cut at MaxGitOutput bytes each.
+type GitAnswer struct {
+	Status   int
+	Out, Err []byte
+	Cut      bool // Out is not all
+}
+
+// MaxGitOutput bounds what is kept of what git prints, in bytes.
+const MaxGitOutput = 8 << 20
+
+// Git runs git where an agent's commands run and nowhere else: with its view, its
+// user and no more. Errors: KindDenied, KindNotFound, KindUnavailable of the run
+// itself; that git fails is Status.
+type Git func(context.Context, GitCall) (GitAnswer, error)
+
+// protocolsKey is the setting that says by which protocols git may go to a remote:
+// file, https, http, ssh. Of the store's config.toml, or of the agent's home's.
+const protocolsKey = "git.protocols"
+
+// defaultProtocols are taken where nothing is set.
+var defaultProtocols = []string{"https", "ssh"}
+
+// Where what a repository's own configuration says may run a program or send
+// something, these say otherwise: hooks, file watchers, credentials, signing,
+// maintenance, submodules. Drivers that have names of their own are added by
+// overrides.
+var gitSafe = []setting{
+	{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"core.alternateRefsCommand", "true"}, {"core.gitProxy", ""}, {"core.askPass", ""},
+	{"core.pager", "cat"}, {"credential.helper", ""}, {"commit.gpgSign", "false"}, {"tag.gpgSign", "false"}, {"push.gpgSign", "false"},
+	{"log.showSignature", "false"}, {"merge.verifySignatures", "false"}, {"gc.auto", "0"}, {"maintenance.auto", "false"}, {"submodule.recurse", "false"},
+	{"fetch.recurseSubmodules", "false"}, {"push.recurseSubmodules", "no"}, {"status.submoduleSummary", "false"}, {"diff.submodule", "short"},
+	{"safe.directory", "*"}, {"init.templateDir", ""}, {"protocol.allow", "never"}, {"color.ui", "false"}, {"core.quotePath", "false"},
+}
+
+// setting is one value of git's configuration. The key may have any bytes in its
+// middle, = too, so that it is given to git in the environment and not by -c.
+type setting struct{ key, value string }
+
+// gitEnv is what git's environment has: no configuration but the repository's, no
+// questions, no helpers of other protocols, no objects fetched behind one's back.
+func gitEnv(protocols []string) []string {
+	return []string{
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_EDITOR=false",
+		"GIT_PAGER=cat", "GIT_NO_LAZY_FETCH=1", "GIT_ATTR_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=",
+		"GIT_ALLOW_PROTOCOL=" + strings.Join(protocols, ":"),
+		// The key, if there is one, is asked for at an agent; what is in the home
+		// directory is the agent's own matter and used for nothing but known hosts.
+		"GIT_SSH_COMMAND=ssh -F /dev/null -o BatchMode=yes -o IdentityFile=none -o StrictHostKeyChecking=accept-new -o ForwardAgent=no -o PermitLocalCommand=no",
+	}
+}
+
+// drivers are the parts of a configuration that name a program under a name of
+// the repository's choice, and what takes it out.
+var drivers = []struct {
+	key   *regexp.Regexp
+	value string
+}{
+	{regexp.MustCompile(`(?is)^filter\..+\.(clean|smudge|process)$`), ""},
+	{regexp.MustCompile(`(?is)^filter\..+\.required$`), "false"},
+	{regexp.MustCompile(`(?is)^merge\..+\.driver$`), "false"},
+	{regexp.MustCompile(`(?is)^diff\..+\.(command|textconv)$`), ""},
+	{regexp.MustCompile(`(?is)^remote\..+\.uploadpack$`), "git-upload-pack"},
+	{regexp.MustCompile(`(?is)^remote\..+\.receivepack$`), "git-receive-pack"},
+	{regexp.MustCompile(`(?is)^remote\..+\.vcs$`), ""},
+	{regexp.MustCompile(`(?is)^credential\..+\.helper$`), ""},
+	{regexp.MustCompile(`(?is)^submodule\..+\.update$`), "none"},
+	{regexp.MustCompile(`(?is)^gpg\.(.+\.)?program$`), "false"},
+}
+
+// overrides gives what takes the drivers out that names of a configuration have,
+// and the names of the content filters among them.
+func overrides(keys []string) (set []setting, filters []string) {
+	for _, k := range keys {
+		for _, d := range drivers {
+			if !d.key.MatchString(k) {
+				continue
+			}
+			set = append(set, setting{k, d.value})
+			if name, ok := strings.CutPrefix(strings.ToLower(k), "filter."); ok {
+				filters = append(filters, name[:strings.LastIndex(name, ".")])
+			}
+		}
+	}
+	slices.Sort(filters)
+	return set, slices.Compact(filters)
+}
+
+// repo is a project's repository, in which git may be run.
+type repo struct {
+	s       *Server
+	agent   *control.Agent
+	dir     string // tree path
+	env     []string
+	set     []setting // over the repository's own configuration
+	filters []string  // content filters that are not run
+}
+
+// errNoGit tells where there are no git tools.
+var errNoGit = control.Errorf(control.KindUnavailable, "git tools work where `warren run` does: in a `warren mcp` of the daemon's host that may speak to the administrator's socket")
+
+// repoOf looks at the repository of a project.
+func (s *Server) repoOf(ctx context.Context, project string) (*repo, error) {
+	if s.o.Git == nil {
+		return nil, errNoGit
+	}
+	place, err := s.o.Client.ProjectPlace(ctx, s.o.Agent, s.in(project))
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.gitIn(ctx, place.Path)
+	if err != nil {
+		return nil, err
+	}
+	got, err := r.run(ctx, "config", "--list", "-z", "--name-only")
+	if err != nil {
+		return nil, err
+	}
+	keys := strings.Split(strings.TrimSuffix(string(got.Out), "\x00"), "\x00")
+	switch {
+	case got.Status != 0 || got.Cut:
+		return nil, control.Errorf(control.KindInvalid, "%s: git does not understand the configuration: %s", place.Path, shortened(got.Err))
+	case !slices.Contains(keys, "core.repositoryformatversion"): // every repository has it
+		return nil, control.Errorf(control.KindInvalid, "%s is no git repository", place.Path)
+	}
+	set, filters := overrides(keys)
+	r.set, r.filters = append(slices.Clone(r.set), set...), filters
+	return r, nil
+}
+
+// gitIn prepares git in a directory, of which nothing has been asked yet.
+func (s *Server) gitIn(ctx context.Context, dir string) (*repo, error) {
+	if s.o.Git == nil {
+		return nil, errNoGit
+	}
+	key := s.o.Agent
+	if key == "" {
+		c, err := s.o.Client.Context(ctx, "")
+		if err != nil {
+			return nil, err
+		}
+		key = c.Agent
+	}
+	agent, err := s.o.Client.Agent(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	protocols, err := s.protocols(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := agent.Name
+	if name == "" {
+		name = agent.Key
+	}
+	env := append(gitEnv(protocols), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+agent.Email, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+agent.Email)
+	return &repo{s: s, agent: &agent, dir: dir, env: env, set: gitSafe}, nil
+}
+
+// protocols gives those that the settings allow.
+func (s *Server) protocols(ctx context.Context) ([]string, error) {
+	c, err := s.o.Client.Config(ctx, s.o.Agent, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range c.Settings {
+		if x.Key != protocolsKey {
+			continue
+		}
+		var list []string
+		known := []string{"file", "http", "https", "ssh"}
+		if json.Unmarshal(x.Value, &list) != nil || slices.ContainsFunc(list, func(p string) bool { return !slices.Contains(known, p) }) {
+			return nil, control.Errorf(control.KindInvalid, "setting %s in %s: want a list of %s", protocolsKey, x.Source, strings.Join(known, ", "))
+		}
+		return list, nil
+	}
+	return defaultProtocols, nil
+}
+
+// call makes a run of git.
+func (r *repo) call(ctx context.Context, c GitCall) (GitAnswer, error) {
+	c.Agent, c.Dir = r.agent.Key, r.dir
+	c.Args = append([]string{"--no-pager", "--literal-pathspecs"}, c.Args...)
+	c.Env = append(slices.Clone(r.env), fmt.Sprint("GIT_CONFIG_COUNT=", len(r.set)))
+	for i, x := range r.set {
+		c.Env = append(c.Env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, x.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, x.value))
+	}
+	if !c.Net {
+		c.Env = append(c.Env, "GIT_OPTIONAL_LOCKS=0")
+	}
+	return r.s.o.Git(ctx, c)
+}
+
+// run runs git without a network.
+func (r *repo) run(ctx context.Context, command ...string) (GitAnswer, error) {
+	return r.call(ctx, GitCall{Args: command})
+}
+
+// remote runs git with the network.
+func (r *repo) remote(ctx context.Context, command ...string) (GitAnswer, error) {
+	return r.call(ctx, GitCall{Args: command, Net: true})
+}
+
+// must is run of what has to work. KindInvalid: git failed, and what it said.
+func (r *repo) must(ctx context.Context, command ...string) (string, error) {
+	got, err := r.run(ctx, command...)
+	if err == nil && got.Status != 0 {
+		err = control.Errorf(control.KindInvalid, "git %s: %s", command[0], shortened(got.Err))
+	}
+	return string(got.Out), err
+}
+
+// maxGitSaid bounds what is told of git's own words, in bytes.
+const maxGitSaid = 1500
+
+// shortened gives what git said, without what surrounds it.
+func shortened(b []byte) string {
+	s := strings.TrimSpace(strings.ToValidUTF8(string(b), "�"))
+	if len(s) > maxGitSaid {
+		s = "…" + strings.ToValidUTF8(s[len(s)-maxGitSaid:], "")
+	}
+	if s == "" {
+		s = "it failed, and does not say why"
+	}
+	return s
+}
+
+// scpLike is a remote in ssh's short form, user@host:path.
+var scpLike = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^:]`)
+
+// checkRemote decides whether a URL may be cloned from.
+func checkRemote(url string, protocols []string) error {
+	scheme, _, ok := strings.Cut(url, "://")
+	switch {
+	case strings.ContainsFunc(url, func(c rune) bool { return c < ' ' || c == 0x7f }) || strings.HasPrefix(url, "-"):
+		return control.Errorf(control.KindInvalid, "remote_url: it is no URL")
+	case ok && !strings.Contains(scheme, "::"):
+	case scpLike.MatchString(url):
+		scheme = "ssh"
+	case path.IsAbs(url):
+		scheme = "file"
+	default:
+		return control.Errorf(control.KindInvalid, "remote_url: want https://…, ssh://… or user@host:path")
+	}
+	if !slices.Contains(protocols, scheme) {
+		return control.Errorf(control.KindDenied, "remote_url: %s is not among the protocols that are allowed: %s (setting %s)", scheme, strings.Join(protocols, ", "), protocolsKey)
+	}
+	return nil
+}
+
+// slug is how a new project may be named.
+var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// clone makes the directory name of the agent's workspace a clone of a remote.
+func (s *Server) clone(ctx context.Context, url, name, local string) error {
+	if local != "" || !slug.MatchString(name) {
+		return control.Errorf(control.KindInvalid, "name: a clone goes into a new directory of your workspace; its name is of a-z, 0-9, _ and -, and there is no local_path")
+	}
+	r, err := s.gitIn(ctx, "")
+	if err != nil {
+		return err
+	}
+	protocols, err := s.protocols(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkRemote(url, protocols); err != nil {
+		return err
+	}
+	r.dir = r.agent.Work
+	got, err := r.remote(ctx, "clone", "--quiet", "--no-recurse-submodules", "--template=", "--", url, name)
+	if err != nil {
+		return err
+	}
+	if got.Status != 0 {
+		return control.Errorf(control.KindInvalid, "git clone: %s", shortened(got.Err))
+	}
+	return nil
+}
+
+// shortHash is how a commit is named in a text.
+func shortHash(h string) string { return fmt.Sprintf("%.12s", h) }
