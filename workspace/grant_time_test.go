@@ -15,13 +15,9 @@ import (
 	"github.com/warrenfs/warren/workspace"
 )
 
-// TestGrantsInTime: while grants come, end, expire and are given by this one and
-// that, policy permits what a list of them says that is kept without Cedar, at
-// each time that anything is published.
-func TestGrantsInTime(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+// worldAt is a world with a clock of its own.
+func worldAt(t *testing.T, now func() time.Time) *world {
+	t.Helper()
 	s := mem.New(mem.Options{})
 	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}})
 	if err != nil {
@@ -32,13 +28,24 @@ func TestGrantsInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ahead atomic.Int64
-	now := func() time.Time { return time.Unix(1_700_000_000, 0).Add(time.Duration(ahead.Load())) }
 	w := &world{store: s, tree: tr, space: view.New(tr, e, nil)}
 	if w.reg, err = workspace.Open(t.Context(), workspace.Options{Store: s, Space: w.space, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.reg.Close)
+	return w
+}
+
+// TestGrantsInTime: while grants come, end, expire and are given by this one and
+// that, policy permits what a list of them says that is kept without Cedar, at
+// each time that anything is published.
+func TestGrantsInTime(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Unix(1_700_000_000, 0).Add(time.Duration(ahead.Load())) }
+	w := worldAt(t, now)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

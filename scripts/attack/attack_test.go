@@ -17,15 +17,12 @@ func thief(t *testing.T, s *stack.Stack) (mount string, env []string) {
 	return mount, []string{"ME=" + mount + "/agents/" + soul, "TOP=" + mount, "GAIA=" + s.Gaia}
 }
 
-// TestAttacks runs what a soul may try by its shell. The numbers are those of the
-// list of failures that users of other systems reported.
-func TestAttacks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("policy/view and fusefs have the parts")
-	}
-	s := shared.Running(t)
-	_, env := thief(t, s)
-	for _, c := range []struct{ name, text string }{
+// attack is a script that ends with 0 if nothing it tried succeeded. Their
+// numbers are those of the list of failures that users of other systems reported.
+type attack struct{ name, text string }
+
+func attacks() []attack {
+	return []attack{
 		{"35: links and renames around a denied name", `
 cd "$ME/workspace"; echo KEY=1 >plain
 for n in .env .ENV .Env .env.local .netrc id_rsa ID_RSA; do
@@ -93,7 +90,17 @@ fails mkdir x; fails touch x; fails mv "$ME/workspace" x; fails rmdir "$TOP/.war
 is "$(ls -A "$TOP" | grep -c warren || true)" 0 "it is not listed"
 grep -q '"agent":"thief"' whoami; fails grep -q web_designer denials quota whoami
 fails ls snapshots/web_designer; fails cat ../.warren/../agents/web_designer/soul.md`},
-	} {
+	}
+}
+
+// TestAttacks runs what a soul may try by its shell.
+func TestAttacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("policy/view and fusefs have the parts")
+	}
+	s := shared.Running(t)
+	_, env := thief(t, s)
+	for _, c := range attacks() {
 		t.Run(strings.Fields(c.name)[0], func(t *testing.T) {
 			s.Script(t, stack.Script{Dir: s.Dir, Text: c.text, Env: env})
 		})
