@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/warrenfs/warren/backend/feed"
-	"github.com/warrenfs/warren/workspace"
 	"golang.org/x/sys/unix"
 )
 
@@ -108,7 +105,7 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 		return err
 	}
 	unix.Umask(0o022)
-	kept, err := o.feed()
+	kept, err := keptFeed(o.FeedAge, o.FeedSize)
 	if err != nil {
 		return err
 	}
@@ -145,29 +142,6 @@ func (o *serveOptions) check() error {
 		return usagef("--pprof %q is not a loopback address with a port", o.Profile)
 	}
 	return nil
-}
-
-// feedEvent is what an event of the feed takes in the store, about, in bytes.
-const feedEvent = 150
-
-// feed reads how much of the feed is kept; "" is the default.
-func (o *serveOptions) feed() (kept feed.Options, err error) {
-	if o.FeedAge != "" {
-		if kept.MaxAge, err = workspace.ParseAge(o.FeedAge); err != nil {
-			return kept, usagef("--feed-age %s: give a time of a minute at least, such as 30d or 36h, or never", o.FeedAge)
-		}
-		if kept.MaxAge == 0 {
-			kept.MaxAge = math.MaxInt64
-		}
-	}
-	if o.FeedSize != "" {
-		bytes, err := parseAmount(o.FeedSize, 1024)
-		if err != nil || bytes < 1<<20 {
-			return kept, usagef("--feed-size %s: give a size of 1M at least, such as 300M or 2G", o.FeedSize)
-		}
-		kept.MaxEvents = bytes / feedEvent
-	}
-	return kept, nil
 }
 
 // prepare sets up what mounts and developers see of d, before there is any

@@ -9,16 +9,16 @@ import (
 
 // TestFeedFlags: how much of the feed is kept.
 func TestFeedFlags(t *testing.T) {
-	got, err := (&serveOptions{FeedAge: "36h", FeedSize: "150M"}).feed()
+	got, err := keptFeed("36h", "150M")
 	if err != nil || got.MaxAge != 36*time.Hour || got.MaxEvents != 1<<20 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err = (&serveOptions{FeedAge: "never"}).feed(); err != nil || got.MaxAge < 200*365*24*time.Hour {
+	if got, err = keptFeed("never", ""); err != nil || got.MaxAge < 200*365*24*time.Hour {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, o := range []serveOptions{{FeedAge: "1s"}, {FeedAge: "soon"}, {FeedSize: "1k"}, {FeedSize: "much"}} {
-		if _, err := o.feed(); err == nil {
-			t.Errorf("%+v is taken", o)
+	for _, o := range [][2]string{{"1s", ""}, {"soon", ""}, {"", "1k"}, {"", "much"}} {
+		if _, err := keptFeed(o[0], o[1]); err == nil {
+			t.Errorf("%q is taken", o)
 		}
 	}
 }

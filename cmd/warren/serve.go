@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/control/server"
 	"github.com/warrenfs/warren/fusefs"
@@ -331,4 +333,27 @@ func (m mounter) Mounted() []string {
 		dirs = append(dirs, got.Dir())
 	}
 	return dirs
+}
+
+// feedEvent is what an event of the feed takes in the store, about, in bytes.
+const feedEvent = 150
+
+// keptFeed reads how much of the feed is kept; "" is the default.
+func keptFeed(age, size string) (kept feed.Options, err error) {
+	if age != "" {
+		if kept.MaxAge, err = workspace.ParseAge(age); err != nil {
+			return kept, usagef("--feed-age %s: give a time of a minute at least, such as 30d or 36h, or never", age)
+		}
+		if kept.MaxAge == 0 {
+			kept.MaxAge = math.MaxInt64
+		}
+	}
+	if size != "" {
+		bytes, err := parseAmount(size, 1024)
+		if err != nil || bytes < 1<<20 {
+			return kept, usagef("--feed-size %s: give a size of 1M at least, such as 300M or 2G", size)
+		}
+		kept.MaxEvents = bytes / feedEvent
+	}
+	return kept, nil
 }
