@@ -168,12 +168,12 @@ func sameLines(t *testing.T, m *matcher, text, what string) {
 	}
 	for _, l := range lines {
 		l = strings.TrimSuffix(l, "\r")
-		if loc := m.re.FindStringIndex(l); loc != nil {
+		if loc := m.re.re.FindStringIndex(l); loc != nil {
 			want = append(want, fmt.Sprint(l, loc[0]))
 		}
 	}
 	b := []byte(text)
-	f := m.finder()
+	f := m.finder(t.Context())
 	for range 2 { // the second time with all that was learned
 		got = got[:0]
 		f.lines(b, func(from, to, at int) bool { got = append(got, fmt.Sprint(string(b[from:to]), at-from)); return true })
@@ -219,7 +219,7 @@ func TestSearchOfManyStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameLines(t, m, c.text, c.pattern)
-		f := m.finder()
+		f := m.finder(t.Context())
 		f.lines([]byte(c.text), func(_, _, _ int) bool { return true })
 		if f.scan.off != c.off || (f.scan.forgot > 0) != c.full {
 			t.Errorf("%s in %d bytes: off %v, forgot %d times", c.pattern, len(c.text), f.scan.off, f.scan.forgot)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -15,7 +16,7 @@ const maxPattern = 4096
 // matcher knows what is looked for. It may be used by several goroutines; each
 // needs a finder of its own.
 type matcher struct {
-	re *regexp.Regexp
+	re stoppable
 	// prog passes over most lines that do not match, many times faster than re;
 	// nil: there is none.
 	prog *program
@@ -50,7 +51,7 @@ func newMatcher(c *control.Search) (*matcher, error) {
 	if err != nil {
 		return nil, invalid("pattern: %v", err)
 	}
-	m := &matcher{re: re, prog: newProgram(tree)}
+	m := &matcher{re: newStoppable(re, tree), prog: newProgram(tree)}
 	m.plain = tree.Op == syntax.OpLiteral && tree.Flags&syntax.FoldCase == 0 && !slices.Contains(tree.Rune, '\n')
 	if set := needed(tree.Simplify()); m.plain || m.prog == nil || len(set) <= maxRaced && shortest(set) >= minRaced {
 		for _, n := range set {
@@ -134,13 +135,14 @@ func literal(r *syntax.Regexp) string {
 // finder looks for a matcher's lines in one text after the other. It is used by
 // one goroutine.
 type finder struct {
+	ctx  context.Context // when it ends, what is found is nothing to go by
 	m    *matcher
 	scan *scanner
 	at   []int // where each of needs is next; len(text): nowhere
 }
 
-func (m *matcher) finder() *finder {
-	return &finder{m: m, scan: newScanner(m.prog), at: make([]int, len(m.needs))}
+func (m *matcher) finder(ctx context.Context) *finder {
+	return &finder{ctx: ctx, m: m, scan: newScanner(m.prog), at: make([]int, len(m.needs))}
 }
 
 // lines calls found with the bounds of every line of text that matches, and of
@@ -174,7 +176,7 @@ func (f *finder) lines(text []byte, found func(from, to, at int) bool) {
 				continue
 			}
 		}
-		if loc := m.re.FindIndex(line); loc != nil && !found(from, from+len(line), from+loc[0]) {
+		if loc := m.re.find(f.ctx, line); loc != nil && !found(from, from+len(line), from+loc[0]) {
 			return
 		}
 	}
@@ -193,7 +195,7 @@ func (f *finder) next(text []byte, pos int, each bool) int {
 		}
 		// A match in a line is one of the whole text too, and the first of those is
 		// found.
-		loc := f.m.re.FindIndex(text[pos:])
+		loc := f.m.re.find(f.ctx, text[pos:])
 		if loc == nil {
 			return -1
 		}

@@ -149,7 +149,7 @@ func (x *search) run(ctx context.Context, cancel func(), roots []view.Found, w h
 	for range workers() {
 		all.Go(func() {
 			var buf []byte
-			f := x.m.finder()
+			f := x.m.finder(ctx)
 			for j := range x.jobs {
 				if ctx.Err() == nil {
 					buf = x.look(j, f, buf)
