@@ -122,17 +122,33 @@ func (c *Content) endSync(s *segFile, upTo uint64, err error) {
 }
 
 // rewriteSpan writes the records of sp again, so that their pages are dirty and
-// the next sync is about them.
+// the next sync is about them. All are read, and forgotten by the cache (see
+// dirfs.Dropper), before the first is written: they share pages. It takes as much
+// memory as sp is long.
 func rewriteSpan(s *segFile, f dirfs.File, sp span) error {
+	type loaded struct {
+		record
+		data []byte
+	}
+	var all []loaded
 	for at := sp.from; at < sp.to; {
 		r, data, err := loadRecord(s, f, at)
 		if err != nil {
 			return fmt.Errorf("the record at %d: %w", at, err)
 		}
+		all = append(all, loaded{r, data})
+		at += r.size
+	}
+	if d, ok := f.(dirfs.Dropper); ok {
+		d.Drop(sp.from, sp.to-sp.from)
+	}
+	at := sp.from
+	for _, r := range all {
+		err := error(nil)
 		if r.kind == kindVoid {
 			err = writeVoid(s, f, span{at, at + r.size})
 		} else {
-			err = writeRecord(s, f, r, data)
+			err = writeRecord(s, f, r.record, r.data)
 		}
 		if err != nil {
 			return err

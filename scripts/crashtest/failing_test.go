@@ -98,10 +98,10 @@ func counts(t *testing.T, s *stack.Stack) (n int) {
 	return st.Log.Syncs + st.Log.Failures + st.Commits.Failures + st.Segments.Syncs
 }
 
-// TestFailingDisk: reads and flushes of the disk fail at random while a
+// TestFailingDisk: reads, writes and flushes of the disk fail at random while a
 // daemon works, then it is killed and what was not written is gone. Whoever got an
 // error got one that says so; what an fsync had acknowledged is there afterwards, in a
-// state that there was. Of writes that fail see docs/full-disk.md, "When the disk fails".
+// state that there was.
 func TestFailingDisk(t *testing.T) {
 	if *rounds == 0 {
 		t.Skip("takes minutes: make crash ROUNDS=N runs it")
@@ -114,6 +114,8 @@ func TestFailingDisk(t *testing.T) {
 	}{
 		{"reads", faults{reads: 300}},
 		{"flushes", faults{flushes: 2000}},
+		{"writes", faults{writes: 100}},
+		{"all", faults{reads: 100, writes: 100, flushes: 500}},
 	} {
 		t.Run(c.what, func(t *testing.T) { noticed += failing(t, r, c.faults, crashes(2)) })
 	}

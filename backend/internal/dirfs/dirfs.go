@@ -151,6 +151,27 @@ func (f osFile) Punch(at, n int64) error {
 	})
 }
 
+// Dropper is a File that has a cache. Drop lets it forget what it has of [off, off+n),
+// whole pages, where that is not waiting to be written.
+//
+// It comes before bytes are written again after a failed Sync. ext4 keeps with a page where
+// it is on the disk, and after a failed write takes blocks that were only allocated
+// for written: a page that is written again goes there, its Sync works, and the
+// next mount gives zeros. A page that is new is looked up anew.
+type Dropper interface {
+	Drop(off, n int64)
+}
+
+var _ Dropper = osFile{}
+
+// Drop implements Dropper, by posix_fadvise(2). That it fails does no harm that a
+// failed Sync has not done.
+func (f osFile) Drop(off, n int64) {
+	page := int64(os.Getpagesize())
+	from, to := off/page*page, (off+n+page-1)/page*page
+	_ = f.control(func(fd int) error { return unix.Fadvise(fd, from, to-from, unix.FADV_DONTNEED) })
+}
+
 // Sync is fdatasync(2).
 func (f osFile) Sync() error { return f.control(unix.Fdatasync) }
 
