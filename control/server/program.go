@@ -219,6 +219,7 @@ type reached struct {
 	seen  []uint32 // in which turn a node was reached
 	turn  uint32
 	stack []int32
+	work  int // nodes that were looked at, ever
 }
 
 func newReached(p *program) *reached { return &reached{p: p, seen: make([]uint32, len(p.nodes))} }
@@ -240,6 +241,7 @@ func (r *reached) from(at int32, op syntax.EmptyOp, found func(i int32, n *node)
 		last := len(r.stack) - 1
 		i := r.stack[last]
 		r.stack = r.stack[:last]
+		r.work++
 		if r.seen[i] == r.turn {
 			continue
 		}

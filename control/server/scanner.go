@@ -37,6 +37,10 @@ const (
 	// full: if they are fewer, making states takes longer than running the
 	// pattern.
 	minRead = 1 << 20
+	// maxWork is how many nodes may be looked at to make states, and besides
+	// workPerByte for each byte that was read.
+	maxWork     = 1 << 22
+	workPerByte = 64
 )
 
 // newScanner makes a scanner; of no program, one that is off.
@@ -51,7 +55,7 @@ func newScanner(p *program) *scanner {
 
 // empty forgets all states but the first.
 func (s *scanner) empty() {
-	s.steps, s.states, s.index, s.read = s.steps[:0], nil, map[string]int32{}, 0
+	s.steps, s.states, s.index, s.read, s.set.work = s.steps[:0], nil, map[string]int32{}, 0, 0
 	s.grow(state{}) // the number 0 means unknown
 	s.first = s.grow(state{begin: s.p.begins})
 }
@@ -122,6 +126,9 @@ func (s *scanner) step(in int32, class int) int32 {
 		s.set.from(at, op, see)
 	}
 	s.set.from(s.p.start, op, see)
+	if s.set.work > maxWork+workPerByte*s.read {
+		s.off = true
+	}
 	to := s.first
 	switch {
 	case matched:
