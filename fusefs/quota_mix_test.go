@@ -85,6 +85,24 @@ func (f *filler) step() error {
 	}
 }
 
+// duOf gives the bytes of what du counts in dir, and how many files there are.
+func duOf(t *testing.T, dir string) (du, files uint64) {
+	t.Helper()
+	counted := map[uint64]bool{}
+	must(t, filepath.Walk(dir, func(_ string, fi os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		st := fi.Sys().(*syscall.Stat_t)
+		if fi.Mode().IsRegular() && !counted[st.Ino] {
+			counted[st.Ino] = true
+			du, files = du+uint64(st.Blocks)*512, files+1
+		}
+		return nil
+	}))
+	return du, files
+}
+
 // TestQuotaOfEverything: eight fillers on two mounts write beyond holes, punch,
 // truncate, link, rename, copy ranges within and between volumes, and use files
 // without a name, at the limit. The use never passes it; nothing but EDQUOT and
@@ -152,19 +170,7 @@ func TestQuotaOfEverything(t *testing.T) {
 	if refused.Load() == 0 {
 		t.Error("nothing was refused: the limit was not reached")
 	}
-	var du, files uint64
-	counted := map[uint64]bool{}
-	must(t, filepath.Walk(mounts[1]+workDir, func(_ string, fi os.FileInfo, err error) error {
-		if err != nil {
-			return err
-		}
-		st := fi.Sys().(*syscall.Stat_t)
-		if fi.Mode().IsRegular() && !counted[st.Ino] {
-			counted[st.Ino] = true
-			du, files = du+uint64(st.Blocks)*512, files+1
-		}
-		return nil
-	}))
+	du, files := duOf(t, mounts[1]+workDir)
 	var q view.Quota
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the kernel lets go of what was unlinked a little later
 		if q = use(); q.Inodes.Used == files+1 || time.Now().After(end) {
