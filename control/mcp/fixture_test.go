@@ -49,11 +49,17 @@ type host struct {
 // connect starts `warren mcp` with args.
 func connect(t *testing.T, s *stack.Stack, args ...string) *host {
 	t.Helper()
+	return connectAs(t, s, nil, args...)
+}
+
+// connectAs is connect for a host with handlers of its own.
+func connectAs(t *testing.T, s *stack.Stack, o *sdk.ClientOptions, args ...string) *host {
+	t.Helper()
 	h := &host{t: t, out: map[string]*jsonschema.Resolved{}, log: &bytes.Buffer{}}
 	cmd := s.Command(append([]string{"mcp"}, args...)...)
 	cmd.Stderr = h.log
 	var err error
-	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
 	if h.s, err = c.Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: 20 * time.Second}, nil); err != nil {
 		t.Fatalf("%v\n%s", err, h.log)
 	}

@@ -37,6 +37,8 @@ type Server struct {
 	o   Options
 	sdk *sdk.Server
 
+	watch watch
+
 	mu    sync.Mutex
 	roots map[*sdk.ServerSession]hostRoots
 }
@@ -49,7 +51,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, roots: map[*sdk.ServerSession]hostRoots{}}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "warren", Title: "warren", Version: o.Version},
 		&sdk.ServerOptions{Instructions: instructions(&o), Capabilities: &sdk.ServerCapabilities{},
-			RootsListChangedHandler: s.rootsChanged})
+			SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, RootsListChangedHandler: s.rootsChanged})
 	tools, err := choose(o.Tools, o.ReadOnly)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,36 @@
+package mcp_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestContextChangesAreTold: a host that subscribed to the context is told when it
+// is another one, and reads the new one then.
+func TestContextChangesAreTold(t *testing.T) {
+	s := running(t)
+	told := make(chan string, 100)
+	h := connectAs(t, s, &sdk.ClientOptions{ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
+		told <- r.Params.URI
+	}}, "--agent", soul)
+	if err := h.s.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "warren://context"}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(time.Minute)
+	for i := 0; ; i++ {
+		h.call("workspace_init", object{"name": "watched" + string(rune('a'+i%26))}) // another one is active
+		select {
+		case uri := <-told:
+			if uri != "warren://context" {
+				t.Errorf("told of %s", uri)
+			}
+			return
+		case <-deadline:
+			t.Fatal("nobody told of the context's change")
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
