@@ -3,6 +3,8 @@ package fusefs
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
+	"log"
 	"math/rand/v2"
 	"os"
 	"syscall"
@@ -33,6 +35,8 @@ type forger struct {
 
 // newForger mounts web's view, and hides a file of other's from it.
 func newForger(t testing.TB) *forger {
+	log.SetOutput(io.Discard) // go-fuse prints each request that it makes no sense of
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
 	s := newStack(t, memDriver)
 	gaia, err := s.space.Open(view.Options{Agent: "gaia", UID: backend.OwnerID, GID: backend.OwnerID})
 	must(t, err)
