@@ -56,8 +56,8 @@ func (h *mapHook) watch(r *room) error {
 		h.rooms = make(map[fileID]*room)
 		h.system = unixMapper.mmap
 		unixMapper.mmap = h.mmap
-		h.sync = manifestSync
-		manifestSync = h.syncManifest
+		sync := &manifestSync // Badger's own, before any store of it is open
+		h.sync, *sync = *sync, h.syncManifest
 	})
 	before := h.calls.Load()
 	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON)
