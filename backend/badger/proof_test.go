@@ -25,14 +25,19 @@ import (
 // file "fail" beside that directory: to the number that it holds, and later ones, they
 // are EIO.
 type diskNode struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	fail string
 }
 
 var (
-	_ fs.NodeWriter   = (*diskNode)(nil)
-	_ fs.NodeWritever = (*diskNode)(nil)
+	_ fs.NodeWrapChilder = (*diskNode)(nil)
+	_ fs.NodeWriter      = (*diskNode)(nil)
+	_ fs.NodeWritever    = (*diskNode)(nil)
 )
+
+func (n *diskNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &diskNode{child.(*fs.LoopbackNode), n.fail}
+}
 
 func (n *diskNode) Write(ctx context.Context, f fs.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
 	name := n.Path(n.Root())
@@ -54,11 +59,7 @@ func TestInDisk(t *testing.T) {
 		t.Skip("for TestFailedCompaction")
 	}
 	root := &fs.LoopbackRoot{Path: filepath.Join(dir, "blocks")}
-	fail := filepath.Join(dir, "fail")
-	root.NewNode = func(rootData *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &diskNode{LoopbackNode: fs.LoopbackNode{RootData: rootData}, fail: fail}
-	}
-	root.RootNode = root.NewNode(root, nil, "", nil)
+	root.RootNode = &diskNode{&fs.LoopbackNode{RootData: root}, filepath.Join(dir, "fail")}
 	server, err := fs.Mount(filepath.Join(dir, "disk"), root.RootNode, &fs.Options{
 		MountOptions: fuse.MountOptions{DirectMountStrict: true, DisableSplice: true, FsName: "disk", Name: "disk",
 			MaxStackDepth: -1}}) // no passthrough: writes are to come here
