@@ -144,17 +144,9 @@ func TestGitRemotes(t *testing.T) {
 	h.fails("git_status", object{"project": "/agents/stranger/workspace"}, "not_found", "invalid", "denied")
 }
 
-// TestHostileRepository: nothing that a repository says is run by the tools, under
-// whatever name it says it.
-func TestHostileRepository(t *testing.T) {
-	s := running(t)
-	url, _ := remote(t)
-	allow(t, s, `["http", "file"]`)
-	h := connect(t, s, "--agent", soul)
-	h.call("workspace_init", object{"name": "hostile", "remote_url": url})
-	mnt := s.Mount(t, "--agent", soul)
-	dir := filepath.Join(mnt, "agents", soul, "workspace", "hostile")
-	ran := "/warren/agents/" + soul + "/workspace/ran-"
+// hostileConfig is a configuration of git that names a program wherever one can be
+// named. What is run makes a file whose name starts with ran.
+func hostileConfig(url, ran string) string {
 	cmd := func(name string) string { return "touch " + ran + name + "; cat" }
 	var b strings.Builder
 	section := func(head string, lines ...string) {
@@ -177,11 +169,25 @@ func TestHostileRepository(t *testing.T) {
 	section("alias", "status = !"+quoted("alias"))
 	section("submodule", "recurse = true")
 	section("gc", "auto = 1")
+	return b.String()
+}
+
+// TestHostileRepository: nothing that a repository says is run by the tools, under
+// whatever name it says it.
+func TestHostileRepository(t *testing.T) {
+	s := running(t)
+	url, _ := remote(t)
+	allow(t, s, `["http", "file"]`)
+	h := connect(t, s, "--agent", soul)
+	h.call("workspace_init", object{"name": "hostile", "remote_url": url})
+	mnt := s.Mount(t, "--agent", soul)
+	dir := filepath.Join(mnt, "agents", soul, "workspace", "hostile")
+	ran := "/warren/agents/" + soul + "/workspace/ran-"
 	config, err := os.OpenFile(filepath.Join(dir, ".git", "config"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.WriteString(b.String()); err != nil {
+	if _, err := config.WriteString(hostileConfig(url, ran)); err != nil {
 		t.Fatal(err)
 	}
 	if err := config.Close(); err != nil {

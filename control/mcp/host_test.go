@@ -162,7 +162,8 @@ func TestProfiles(t *testing.T) {
 		slices.Sort(out)
 		return strings.Join(out, " ")
 	}
-	if got := names(connect(t, s, "--agent", soul)); got != "edit list mkdir move read remove search session_append session_clear session_new session_read stat update_workspace workspace_delete workspace_list workspace_publish workspace_read workspace_write write" {
+	if got := names(connect(t, s, "--agent", soul)); got != "decision_add delegate_begin delegate_diff edit explain git_add git_commit git_diff git_fetch git_log git_pull git_push git_status inbox_add inbox_close journal_append journal_read list mkdir move read remove search "+
+		"session_append session_clear session_new session_read stat update_workspace whats_new workspace_delete workspace_info workspace_init workspace_list workspace_publish workspace_read workspace_switch workspace_write workspaces write" {
 		t.Errorf("all: %s", got)
 	}
 	for _, tool := range connect(t, s, "--agent", soul).tools { // some hosts take no boolean as a schema
@@ -176,7 +177,7 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 	ro := connect(t, s, "--agent", soul, "--read-only")
-	if got := names(ro); got != "list read search session_read stat workspace_list workspace_read" {
+	if got := names(ro); got != "delegate_diff explain git_diff git_log git_status journal_read list read search session_read stat workspace_info workspace_list workspace_read workspaces" {
 		t.Errorf("read-only: %s", got)
 	}
 	if _, err := ro.s.CallTool(t.Context(), &sdk.CallToolParams{Name: "write", Arguments: object{"path": "x", "content": "x"}}); err == nil {

@@ -49,9 +49,10 @@ func New(o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, roots: map[*sdk.ServerSession]hostRoots{}}
-	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "warren", Title: "warren", Version: o.Version},
-		&sdk.ServerOptions{Instructions: instructions(&o), Capabilities: &sdk.ServerCapabilities{},
-			SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, RootsListChangedHandler: s.rootsChanged})
+	options := &sdk.ServerOptions{Instructions: instructions(&o), Capabilities: &sdk.ServerCapabilities{},
+		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe}
+	s.watchRoots(options)
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "warren", Title: "warren", Version: o.Version}, options)
 	tools, err := choose(o.Tools, o.ReadOnly)
 	if err != nil {
 		return nil, err

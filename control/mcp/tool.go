@@ -125,6 +125,9 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		done := progress(ctx, req, t.def.Name)
 		r, err := t.call(ctx, s, req)
 		done()
+		if r != nil && r.InputRequests != nil {
+			return r, nil // the host is asked something, and makes the call again
+		}
 		outcome := "ok"
 		if err != nil {
 			outcome = string(kindOf(err))
