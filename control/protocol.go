@@ -177,8 +177,20 @@ type News struct {
 	Closed  []InboxItem    `json:"closed"`
 	Mine    []InboxItem    `json:"mine"`               // all open ones for this agent or for anyone
 	OldHead string         `json:"old_head,omitempty"` // commit as of the last time
-	More    bool           `json:"more"`               // ask again
-	Warning string         `json:"warning,omitempty"`
+	// Commits since then, newest first, 100 at most. The daemon runs no git:
+	// `warren whatsnew` and `warren mcp` add them where they may run it.
+	Commits []Commit `json:"commits,omitempty"`
+	More    bool     `json:"more"` // ask again
+	Warning string   `json:"warning,omitempty"`
+}
+
+// Commit is one of a git repository's.
+type Commit struct {
+	SHA     string    `json:"sha"`
+	Author  string    `json:"author"`
+	Email   string    `json:"email"`
+	At      time.Time `json:"at"`
+	Message string    `json:"message"`
 }
 
 // ProjectPlaces lists the projects that an agent works in.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/control/mcp"
 )
 
 type inboxOptions struct {
@@ -129,6 +130,9 @@ func runWhatsNew(ctx context.Context, a *app, o *inProjectOptions) error {
 	if err != nil {
 		return err
 	}
+	if a.showToken() == "" {
+		mcp.AddCommits(ctx, mcp.Options{Client: a.client(), Agent: o.Agent, Git: a.gitRunner(nil)}, &got)
+	}
 	if got.Warning != "" && !a.json {
 		_, _ = fmt.Fprintf(a.stderr, "warren: %s\n", shownText(a.stderr, got.Warning))
 	}
@@ -151,6 +155,7 @@ func showNews(w io.Writer, n *control.News) {
 			show()
 		}
 	}
+	part("commits", len(n.Commits) > 0, func() { showCommits(w, n.Commits) })
 	part("journal", len(n.Journal) > 0, func() { showEntries(w, n.Journal) })
 	part("opened", len(n.Opened) > 0, func() { showItems(w, n.Opened) })
 	part("closed", len(n.Closed) > 0, func() { showItems(w, n.Closed) })

@@ -16,8 +16,8 @@ import (
 const logWait = 30 * time.Second
 
 type logOptions struct {
-	Agent, Path, Kind, Since, After string
-	Denied, Follow                  bool
+	Agent, Path, Kind, Since, After, Project string
+	Denied, Follow, NoJournal                bool
 }
 
 // AddFlags adds the flags of log.
@@ -28,6 +28,8 @@ func (o *logOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Since, "since", "24h", "from when on: a `TIME` ago (2h), or a date and time (2026-01-02T15:04:05Z); all: from the beginning")
 	f.StringVar(&o.After, "after", "", "go on after a `CURSOR` that --json told, in place of --since")
 	f.BoolVar(&o.Denied, "denied", false, "only what was refused")
+	f.BoolVar(&o.NoJournal, "no-journal", false, "instead, the commits of the agent's project whose author wrote no journal entry in the day before or the hour after")
+	f.StringVar(&o.Project, "project", "", "for --no-journal: `NAME` of a project (default: the active one)")
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with what comes, until interrupted")
 }
 
@@ -58,6 +60,12 @@ func (o *logOptions) query(now time.Time) (control.LogQuery, error) {
 }
 
 func runLog(ctx context.Context, a *app, o *logOptions) error {
+	if o.NoJournal {
+		return runUnjournaled(ctx, a, o)
+	}
+	if o.Project != "" {
+		return usagef("--project goes with --no-journal; --path names a tree")
+	}
 	q, err := o.query(time.Now())
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ type repo struct {
 }
 
 // errNoGit tells where there are no git tools.
-var errNoGit = control.Errorf(control.KindUnavailable, "git tools work where `warren run` does: in a `warren mcp` of the daemon's host that may speak to the administrator's socket")
+var errNoGit = control.Errorf(control.KindUnavailable, "git works here where `warren run` does: on the daemon's host, for who may speak to the administrator's socket")
 
 // repoOf looks at the repository of a project.
 func (s *Server) repoOf(ctx context.Context, project string) (*repo, error) {
@@ -270,13 +270,20 @@ func checkRemote(url string, protocols []string) error {
 	return nil
 }
 
-// slug is how a new project may be named.
-var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+// Where a clone may go: a new directory of the agent's workspace, or of /projects.
+var (
+	slug   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	shared = regexp.MustCompile(`^/projects/[a-z0-9][a-z0-9_-]{0,62}$`)
+)
 
-// clone makes the directory name of the agent's workspace a clone of a remote.
+// viewDir is where a run finds the agent's view.
+const viewDir = "/warren"
+
+// clone makes the directory name of the agent's workspace, or a shared project, a
+// clone of a remote.
 func (s *Server) clone(ctx context.Context, url, name, local string) error {
-	if local != "" || !slug.MatchString(name) {
-		return control.Errorf(control.KindInvalid, "name: a clone goes into a new directory of your workspace; its name is of a-z, 0-9, _ and -, and there is no local_path")
+	if !slug.MatchString(name) || local != "" && !shared.MatchString(local) {
+		return control.Errorf(control.KindInvalid, "a clone goes into a new directory of your workspace, or with local_path /projects/NAME into a new shared project; names are of a-z, 0-9, _ and -")
 	}
 	r, err := s.gitIn(ctx, "")
 	if err != nil {
@@ -290,6 +297,9 @@ func (s *Server) clone(ctx context.Context, url, name, local string) error {
 		return err
 	}
 	r.dir = r.agent.Work
+	if local != "" {
+		name = viewDir + local
+	}
 	got, err := r.remote(ctx, "clone", "--quiet", "--no-recurse-submodules", "--template=", "--", url, name)
 	if err != nil {
 		return err

@@ -173,55 +173,93 @@ type gitLogIn struct {
 	inProjectIn
 }
 
-type gitCommitOut struct {
-	SHA     string    `json:"sha"`
-	Author  string    `json:"author"`
-	Email   string    `json:"email"`
-	At      time.Time `json:"at"`
-	Message string    `json:"message"`
-}
-
 type gitLogOut struct {
-	Commits []gitCommitOut `json:"commits"`
+	Commits []control.Commit `json:"commits"`
 }
 
 func gitLog(ctx context.Context, s *Server, in gitLogIn) (gitLogOut, said, error) {
-	out := gitLogOut{Commits: []gitCommitOut{}}
+	if in.N == 0 {
+		in.N = 20
+	}
+	out := gitLogOut{Commits: []control.Commit{}}
 	r, err := s.repoOf(ctx, in.Project)
 	if err != nil {
 		return out, said{}, err
 	}
-	span, err := r.commit(ctx, "", "HEAD")
-	if err != nil {
+	if out.Commits, err = r.log(ctx, in.Since, in.N, in.Paths...); err != nil {
 		return out, said{}, err
 	}
-	if in.Since != "" {
-		from, err := r.commit(ctx, in.Since, "")
+	return out, said{text: commitsText(out.Commits)}, nil
+}
+
+// log lists up to n commits, newest first, that came after since (if it is not
+// empty) and change one of paths (if there are any).
+func (r *repo) log(ctx context.Context, since string, n int, paths ...string) ([]control.Commit, error) {
+	span, err := r.commit(ctx, "", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	if since != "" {
+		from, err := r.commit(ctx, since, "")
 		if err != nil {
-			return out, said{}, err
+			return nil, err
 		}
 		span = from + ".." + span
 	}
-	if in.N == 0 {
-		in.N = 20
-	}
-	text, err := r.must(ctx, append([]string{"log", "-z", "--no-show-signature", "--format=%H%x01%an%x01%ae%x01%at%x01%B", "-n", strconv.Itoa(in.N), span, "--"}, in.Paths...)...)
+	text, err := r.must(ctx, append([]string{"log", "-z", "--no-show-signature", "--format=%H%x01%an%x01%ae%x01%at%x01%B", "-n", strconv.Itoa(n), span, "--"}, paths...)...)
 	if err != nil {
-		return out, said{}, err
+		return nil, err
 	}
-	var b strings.Builder
+	out := []control.Commit{}
 	for _, rec := range strings.Split(text, "\x00") {
 		f := strings.SplitN(strings.ToValidUTF8(rec, "�"), "\x01", 5)
 		if len(f) < 5 {
 			continue
 		}
 		at, _ := strconv.ParseInt(f[3], 10, 64)
-		c := gitCommitOut{SHA: f[0], Author: f[1], Email: f[2], At: time.Unix(at, 0).UTC(), Message: strings.TrimSpace(f[4])}
-		out.Commits = append(out.Commits, c)
+		out = append(out, control.Commit{SHA: f[0], Author: f[1], Email: f[2], At: time.Unix(at, 0).UTC(), Message: strings.TrimSpace(f[4])})
+	}
+	return out, nil
+}
+
+func commitsText(commits []control.Commit) string {
+	var b strings.Builder
+	for _, c := range commits {
 		first, _, _ := strings.Cut(c.Message, "\n")
 		fmt.Fprintf(&b, "%s %s %s: %s\n", shortHash(c.SHA), c.At.Format(time.DateOnly), c.Author, first)
 	}
-	return out, said{text: b.String()}, nil
+	return b.String()
+}
+
+// Commits lists up to n commits of a project's repository, newest first; project
+// "": the active one. KindUnavailable: o.Git is nil; KindInvalid: it is no repository.
+func Commits(ctx context.Context, o Options, project string, n int) ([]control.Commit, error) {
+	r, err := (&Server{o: o}).repoOf(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	return r.log(ctx, "", n)
+}
+
+// newsCommits bounds the commits that news tell of.
+const newsCommits = 100
+
+// AddCommits adds to news the commits that are new in the project's repository, if
+// it has one and o.Git can be asked. What git fails to tell becomes the warning.
+func AddCommits(ctx context.Context, o Options, n *control.News) {
+	if o.Git == nil || n.Project.Head == "" || n.Project.Head == n.OldHead {
+		return
+	}
+	r, err := (&Server{o: o}).repoOf(ctx, n.Project.Path)
+	if err == nil {
+		n.Commits, err = r.log(ctx, n.OldHead, newsCommits)
+		if control.KindOf(err) == control.KindNotFound { // the old one is no more: history was rewritten
+			n.Commits, err = r.log(ctx, "", newsCommits)
+		}
+	}
+	if err != nil && n.Warning == "" {
+		n.Warning = "commits are left out: " + err.Error()
+	}
 }
 
 type gitAddIn struct {

@@ -223,6 +223,7 @@ func whatsNew(ctx context.Context, s *Server, in inProjectIn) (control.News, sai
 		return n, said{}, err
 	}
 	bare(&n.Changes)
+	AddCommits(ctx, s.o, &n)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", n.Project.Path)
 	if n.Since != nil {
@@ -231,6 +232,9 @@ func whatsNew(ctx context.Context, s *Server, in inProjectIn) (control.News, sai
 	b.WriteString("\n" + changesText(&n.Changes, true))
 	if n.Warning != "" {
 		fmt.Fprintf(&b, "warning: %s\n", n.Warning)
+	}
+	if len(n.Commits) > 0 {
+		b.WriteString("\nCommits:\n" + commitsText(n.Commits))
 	}
 	if len(n.Journal) > 0 {
 		b.WriteString("\nJournal:\n" + entriesText(n.Journal))
