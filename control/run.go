@@ -17,7 +17,8 @@ type RunSpec struct {
 	// Project is where it starts: a directory of the agent's workspace, made if
 	// it is not there; "-", a fresh one; or "/projects/NAME". "": the workspace.
 	Project string `json:"project,omitempty"`
-	// Mode says what it sees: own (default), all that the agent does; inherit
+	// Mode says what it sees; "": as the agent's mode says, or mapped if Map is
+	// not empty. own, all that the agent does; inherit
 	// and inherit-ro, that, working in its parent's workspace; home-only, its
 	// home read-only and its scratch; mapped, that and what Map names.
 	Mode string    `json:"mode,omitempty"`

@@ -119,3 +119,19 @@ func (r *Registry) withoutMapped(top string) (changed map[string]*Agent, records
 	}
 	return changed, records
 }
+
+// Mapped is a directory that an agent's mode gives it.
+type Mapped struct {
+	Path  string // tree path
+	Write bool
+}
+
+// RunMode tells how the agent's commands are run unless one is asked to be run
+// otherwise: in its mode, which also gives it the rights that the mode needs.
+func (a *Agent) RunMode() (mode string, mapped []Mapped, err error) {
+	mode, maps, err := parseMode(a.Mode)
+	for _, m := range maps {
+		mapped = append(mapped, Mapped{Path: m.path, Write: m.right == "write"})
+	}
+	return mode, mapped, err
+}

@@ -40,7 +40,7 @@ func (o *runOptions) AddFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.GID, "gid", -1, "`GID` the command runs as (root only; default the uid's number)")
 	f.StringVar(&o.Project, "project", "", "start in project `NAME`, a directory of the workspace that is made if need be; - makes a fresh one; /projects/NAME is a shared one")
 	f.StringVar(&o.Workdir, "workdir", "", "`PATH` to start in: a tree path, or one below the workspace or project; an orchestrator's may be in another agent's tree")
-	f.StringVar(&o.Mode, "mode", "own", "what it sees: `own|inherit|inherit-ro|mapped|home-only`")
+	f.StringVar(&o.Mode, "mode", "", "what it sees: `own|inherit|inherit-ro|mapped|home-only` (default: the agent's mode, which is own unless it was set)")
 	f.StringArrayVar(&o.Map, "map", nil, "in the mode mapped (which this is enough to ask for), show the tree path `PATH:ro|rw`; may be repeated")
 	f.StringVar(&o.Net, "net", "host", "`host|none`: the host's network, or none but a loopback of its own")
 	f.StringArrayVar(&o.Limits, "limit", nil, "`NAME=VALUE` for each process: memory=2G, files=1024, cpu=10m, filesize=1G, core=0; procs=200 for all together; may be repeated")
@@ -175,9 +175,6 @@ func (o *runOptions) spec() (s control.RunSpec, err error) {
 			return s, usagef("--map %s: expected a tree path, and :ro or :rw", m)
 		}
 		s.Map = append(s.Map, control.RunPart{Path: m[:i], Write: m[i:] == ":rw"})
-		if s.Mode == "own" {
-			s.Mode = "mapped"
-		}
 	}
 	return s, nil
 }

@@ -34,6 +34,11 @@ var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 func (s *Server) readyRun(a workspace.Agent, c control.RunSpec, uid, gid uint32) (runPlace, error) {
 	home := "/agents/" + a.Key
 	p := runPlace{work: home + "/workspace", home: home + "/caches/home"}
+	if c.Mode == "" {
+		if err := asItsMode(a, &c); err != nil {
+			return p, err
+		}
+	}
 	v, err := s.Space.Open(view.Options{Agent: a.Key, UID: uid, GID: gid})
 	if err != nil {
 		return p, err
@@ -63,6 +68,24 @@ func (s *Server) readyRun(a workspace.Agent, c control.RunSpec, uid, gid uint32)
 		err = p.project(v, a, c.Project)
 	}
 	return p, err
+}
+
+// asItsMode lets the agent's own mode say how a command is run that was asked for
+// in none. Paths to map that were named stand in place of the mode's.
+func asItsMode(a workspace.Agent, c *control.RunSpec) error {
+	if len(c.Map) > 0 {
+		c.Mode = workspace.ModeMapped
+		return nil
+	}
+	mode, mapped, err := a.RunMode()
+	if err != nil {
+		return err
+	}
+	c.Mode = mode
+	for _, m := range mapped {
+		c.Map = append(c.Map, control.RunPart{Path: m.Path, Write: m.Write})
+	}
+	return nil
 }
 
 // inherit makes a command work in the workspace of its agent's parent, as far as
