@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/binary"
 	"os"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -34,16 +35,18 @@ func roundUp(n int) int {
 	return (n + page - 1) / page * page
 }
 
-// newBuffers maps two buffers of size bytes, a multiple of a page.
+// newBuffers maps two buffers of size bytes, a multiple of a page. It maps by
+// package syscall: package unix calls through a variable, which backend/badger
+// replaces when it opens its first store.
 func newBuffers(size int) (*buffers, error) {
-	all, err := unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	all, err := syscall.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}
 	return &buffers{in: all[: size : 2*size], out: all[size:]}, nil
 }
 
-func (b *buffers) free() { _ = unix.Munmap(b.in[:cap(b.in)]) }
+func (b *buffers) free() { _ = syscall.Munmap(b.in[:cap(b.in)]) }
 
 func (b *buffers) note(n int) { b.used = max(b.used, n) }
 
