@@ -7,12 +7,18 @@ import (
 	"github.com/warrenfs/warren/scripts/stack"
 )
 
-// thief makes the soul that attacks, if it is not there yet, and mounts its view.
-func thief(t *testing.T, s *stack.Stack) (mount string, env []string) {
+// hire makes the soul that attacks, if it is not there yet.
+func hire(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	if _, err := s.Try("agent", "show", soul); err != nil {
 		s.Warren(t, "agent", "add", soul, "--role", "soul")
 	}
+}
+
+// thief mounts the view of the soul that attacks.
+func thief(t *testing.T, s *stack.Stack) (mount string, env []string) {
+	t.Helper()
+	hire(t, s)
 	mount = s.Mount(t, "--agent", soul)
 	return mount, []string{"ME=" + mount + "/agents/" + soul, "TOP=" + mount, "GAIA=" + s.Gaia}
 }

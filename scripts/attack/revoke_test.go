@@ -210,7 +210,7 @@ func newRevoker(t *testing.T, s *stack.Stack) *revoker {
 	}
 	r := &revoker{Client: control.NewClient(filepath.Join(s.Dir, "run", "admin", "admin.sock"), ""), t: t, s: s, ctx: t.Context(), lasts: 3 * time.Second}
 	t.Cleanup(r.Close)
-	s.Warren(t, "agent", "add", soul, "--role", "soul")
+	hire(t, s)
 	s.Warren(t, "project", "create", "vault")
 	r.soul = s.Mount(t, "--agent", soul)
 	return r
