@@ -110,12 +110,14 @@ func overrides(keys []string) (set []setting, filters []string) {
 
 // repo is a project's repository, in which git may be run.
 type repo struct {
-	s       *Server
-	agent   *control.Agent
-	dir     string // tree path
-	env     []string
-	set     []setting // over the repository's own configuration
-	filters []string  // content filters that are not run
+	s     *Server
+	agent *control.Agent
+	dir   string // tree path
+	env   []string
+
+	protocols []string
+	set       []setting // over the repository's own configuration
+	filters   []string  // content filters that are not run
 }
 
 // errNoGit tells where there are no git tools.
@@ -176,7 +178,7 @@ func (s *Server) gitIn(ctx context.Context, dir string) (*repo, error) {
 		name = agent.Key
 	}
 	env := append(gitEnv(protocols), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+agent.Email, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+agent.Email)
-	return &repo{s: s, agent: &agent, dir: dir, env: env, set: gitSafe}, nil
+	return &repo{s: s, agent: &agent, dir: dir, env: env, protocols: protocols, set: gitSafe}, nil
 }
 
 // protocols gives those that the settings allow.
@@ -230,6 +232,26 @@ func (r *repo) must(ctx context.Context, command ...string) (string, error) {
 		err = control.Errorf(control.KindInvalid, "git %s: %s", command[0], shortened(got.Err))
 	}
 	return string(got.Out), err
+}
+
+// own gives the option that lets git's other side on this machine read a repository
+// that belongs to somebody else, as the file protocol asks for; none for another
+// protocol. url "": that of the branch's remote.
+func (r *repo) own(ctx context.Context, side, url string) ([]string, error) {
+	if !slices.Contains(r.protocols, "file") {
+		return nil, nil
+	}
+	if url == "" {
+		got, err := r.run(ctx, "ls-remote", "--get-url")
+		if err != nil {
+			return nil, err
+		}
+		url = strings.TrimSpace(string(got.Out))
+	}
+	if !strings.HasPrefix(url, "file://") && !path.IsAbs(url) {
+		return nil, nil
+	}
+	return []string{"--" + side + "=git -c safe.directory='*' " + side}, nil
 }
 
 // maxGitSaid bounds what is told of git's own words, in bytes.
@@ -289,18 +311,18 @@ func (s *Server) clone(ctx context.Context, url, name, local string) error {
 	if err != nil {
 		return err
 	}
-	protocols, err := s.protocols(ctx)
-	if err != nil {
+	if err := checkRemote(url, r.protocols); err != nil {
 		return err
 	}
-	if err := checkRemote(url, protocols); err != nil {
+	own, err := r.own(ctx, "upload-pack", url)
+	if err != nil {
 		return err
 	}
 	r.dir = r.agent.Work
 	if local != "" {
 		name = viewDir + local
 	}
-	got, err := r.remote(ctx, "clone", "--quiet", "--no-recurse-submodules", "--template=", "--", url, name)
+	got, err := r.remote(ctx, slices.Concat([]string{"clone", "--quiet", "--no-recurse-submodules", "--template="}, own, []string{"--", url, name})...)
 	if err != nil {
 		return err
 	}

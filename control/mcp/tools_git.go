@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -332,7 +333,11 @@ func (r *repo) fetch(ctx context.Context) (updated bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	got, err := r.remote(ctx, "fetch", "--quiet", "--no-auto-maintenance", "--no-recurse-submodules")
+	own, err := r.own(ctx, "upload-pack", "")
+	if err != nil {
+		return false, err
+	}
+	got, err := r.remote(ctx, append([]string{"fetch", "--quiet", "--no-auto-maintenance", "--no-recurse-submodules"}, own...)...)
 	if err != nil {
 		return false, err
 	}
@@ -408,7 +413,11 @@ func gitPush(ctx context.Context, s *Server, in inProjectIn) (gitDone, said, err
 	} else if name, _, ok := strings.Cut(strings.TrimSpace(string(got.Out)), "/"); ok && got.Status == 0 {
 		remote = name
 	}
-	got, err := r.remote(ctx, "push", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules", "--set-upstream", "--", remote, "HEAD")
+	own, err := r.own(ctx, "receive-pack", "")
+	if err != nil {
+		return gitDone{}, said{}, err
+	}
+	got, err := r.remote(ctx, slices.Concat([]string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules", "--set-upstream"}, own, []string{"--", remote, "HEAD"})...)
 	if err == nil && got.Status != 0 {
 		err = control.Errorf(control.KindConflict, "git push: %s", shortened(append(got.Out, got.Err...)))
 	}

@@ -21,41 +21,75 @@ const (
 // watch looks after the context while some host has subscribed to it.
 type watch struct {
 	mu    sync.Mutex
-	hosts int
-	stop  context.CancelFunc // nil: nobody watches
+	hosts map[*sdk.ServerSession]bool // true: it subscribes now
+	stop  context.CancelFunc          // nil: nobody watches
 }
 
-// subscribe begins to look when the first host asks.
+// subscribe begins to look when the first host asks. What it is told of are changes
+// from now on.
 func (s *Server) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	if r.Params.URI != contextURI {
 		return sdk.ResourceNotFoundError(r.Params.URI)
 	}
-	s.watch.mu.Lock()
-	defer s.watch.mu.Unlock()
-	if s.watch.hosts++; s.watch.stop == nil {
+	now := time.Now()
+	text := ""
+	c, err := s.o.Client.Context(ctx, s.o.Agent)
+	if err == nil {
+		text = c.Text
+	}
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hosts == nil {
+		w.hosts = map[*sdk.ServerSession]bool{}
+	}
+	if _, known := w.hosts[r.Session]; !known {
+		go func() { // a host that goes without a word
+			_ = r.Session.Wait()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.hosts, r.Session)
+			w.rest()
+		}()
+	}
+	w.hosts[r.Session] = true
+	if w.stop == nil {
 		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		s.watch.stop = stop
-		go s.watchContext(ctx)
+		w.stop = stop
+		go s.watchContext(ctx, now, text, err == nil)
 	}
 	return nil
 }
 
 // unsubscribe ends that when the last one has gone.
-func (s *Server) unsubscribe(context.Context, *sdk.UnsubscribeRequest) error {
-	s.watch.mu.Lock()
-	defer s.watch.mu.Unlock()
-	if s.watch.hosts = max(0, s.watch.hosts-1); s.watch.hosts == 0 && s.watch.stop != nil {
-		s.watch.stop()
-		s.watch.stop = nil
+func (s *Server) unsubscribe(_ context.Context, r *sdk.UnsubscribeRequest) error {
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.hosts[r.Session]; known {
+		w.hosts[r.Session] = false
 	}
+	w.rest()
 	return nil
 }
 
-// watchContext tells hosts when the context is another one, until ctx ends. A
-// daemon that restarts is waited for.
-func (s *Server) watchContext(ctx context.Context) {
-	last, known := "", false
-	q := control.LogQuery{Since: time.Now(), Limit: 1}
+// rest ends the watch if nobody subscribes; mu held.
+func (w *watch) rest() {
+	for _, subscribes := range w.hosts {
+		if subscribes {
+			return
+		}
+	}
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+}
+
+// watchContext tells hosts when the context is another one than last, if that is
+// known, until ctx ends. A daemon that restarts is waited for.
+func (s *Server) watchContext(ctx context.Context, since time.Time, last string, known bool) {
+	q := control.LogQuery{Since: since, Limit: 1}
 	for ctx.Err() == nil {
 		l, err := s.o.Client.Log(ctx, q)
 		if err == nil {

@@ -19,18 +19,13 @@ func TestContextChangesAreTold(t *testing.T) {
 	if err := h.s.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "warren://context"}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(time.Minute)
-	for i := 0; ; i++ {
-		h.call("workspace_init", object{"name": "watched" + string(rune('a'+i%26))}) // another one is active
-		select {
-		case uri := <-told:
-			if uri != "warren://context" {
-				t.Errorf("told of %s", uri)
-			}
-			return
-		case <-deadline:
-			t.Fatal("nobody told of the context's change")
-		case <-time.After(2 * time.Second):
+	h.call("workspace_init", object{"name": "watched"}) // another one is active
+	select {
+	case uri := <-told:
+		if uri != "warren://context" {
+			t.Errorf("told of %s", uri)
 		}
+	case <-time.After(time.Minute):
+		t.Fatal("nobody told of the context's change")
 	}
 }
