@@ -56,8 +56,25 @@ func (h *Hub) resolveMountpoint(dir string) (string, error) {
 	return real, h.notInside(real)
 }
 
-// notInside refuses a directory inside a mount of this daemon.
+// endTime bounds the wait for a mount that was unmounted and has not ended: a
+// process that makes a mount namespace for itself, such as the next `warren run`,
+// holds a copy of every mount for a moment.
+const endTime = 3 * time.Second
+
+// errElsewhere is why a mount goes on that is not at its directory any more.
+var errElsewhere = errors.New("what was mounted there is still in use elsewhere, by a bind mount or open files; end that first")
+
+// notInside refuses a directory inside a mount of this daemon. h.mu not held.
 func (h *Hub) notInside(dir string) error {
+	for end := time.Now().Add(endTime); ; time.Sleep(20 * time.Millisecond) {
+		err := h.notInsideNow(dir)
+		if !errors.Is(err, errElsewhere) || !time.Now().Before(end) {
+			return err
+		}
+	}
+}
+
+func (h *Hub) notInsideNow(dir string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for at, m := range h.mounts {
@@ -65,7 +82,7 @@ func (h *Hub) notInside(dir string) error {
 			return mountError(dir, backend.Invalid, errors.New("it is inside a mount of this daemon; choose a directory elsewhere"))
 		}
 		if dir == at && !stillMounted(at, m.minor) {
-			return mountError(dir, backend.Busy, errors.New("what was mounted there is still in use elsewhere, by a bind mount or open files; end that first"))
+			return mountError(dir, backend.Busy, errElsewhere)
 		}
 		if dir == at {
 			return mountError(dir, backend.Busy, errors.New("warren is mounted there already; unmount it first"))

@@ -344,8 +344,19 @@ func TestUnmountOfWhatIsBoundElsewhere(t *testing.T) {
 	if _, err := s.hub.Mount(context.Background(), m.Config()); err == nil || !strings.Contains(err.Error(), "in use elsewhere") {
 		t.Errorf("mounted anew: %v", err)
 	}
-	must(t, unix.Unmount(bind, 0))
+	ended := make(chan error, 1)
+	go func() {
+		time.Sleep(100 * time.Millisecond) // the mount below waits for it
+		ended <- unix.Unmount(bind, 0)
+	}()
+	again, err := s.hub.Mount(context.Background(), m.Config())
+	must(t, <-ended)
 	bound = false
+	if err != nil {
+		t.Errorf("mounted while the last ends: %v", err)
+	} else {
+		must(t, again.Unmount(context.Background(), false))
+	}
 	if !wait(context.Background(), time.Minute, m.Done()) || !m.Taken() {
 		t.Error("not gone with the bind mount")
 	}

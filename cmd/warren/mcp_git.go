@@ -49,7 +49,8 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 
 // runSelf runs this program with args, as the administrator.
 func (a *app) runSelf(ctx context.Context, args []string) (mcp.GitAnswer, error) {
-	cmd := exec.CommandContext(ctx, selfExe(), args...)
+	cmd := exec.CommandContext(ctx, selfExe())
+	cmd.Args = append([]string{"warren"}, args...)
 	cmd.Env = append(withoutToken(os.Environ()), "WARREN_SOCKET="+a.socketPath())
 	out, errOut := &bounded{most: mcp.MaxGitOutput}, &bounded{most: mcp.MaxGitOutput}
 	cmd.Stdout, cmd.Stderr = out, errOut

@@ -327,7 +327,11 @@ func (s *Server) clone(ctx context.Context, url, name, local string) error {
 		return err
 	}
 	if got.Status != 0 {
-		return control.Errorf(control.KindInvalid, "git clone: %s", shortened(got.Err))
+		left := ""
+		if strings.Contains(string(got.Err), "checkout failed") {
+			left = "\nwhat could be checked out is there; names that policy denies could not (warren policy explain)"
+		}
+		return control.Errorf(control.KindInvalid, "git clone: %s%s", shortened(got.Err), left)
 	}
 	return nil
 }

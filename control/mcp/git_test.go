@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"fmt"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
@@ -128,6 +129,39 @@ func TestGit(t *testing.T) {
 	h.call("git_commit", object{"project": "gitsite", "message": "mine"})
 	h.fails("git_pull", object{"project": "gitsite"}, "conflict")
 	h.fails("git_push", object{"project": "gitsite"}, "conflict")
+}
+
+// TestGitDeniedNames: a repository with names that the policy denies is not checked
+// out, and the error names them; links and submodules of it lead nowhere.
+func TestGitDeniedNames(t *testing.T) {
+	s := running(t)
+	url, theirs := remote(t)
+	if err := os.WriteFile(filepath.Join(theirs, ".env"), []byte("KEY=1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../../../etc/passwd", filepath.Join(theirs, "out")); err != nil {
+		t.Fatal(err)
+	}
+	git(t, theirs, "add", ".")
+	git(t, theirs, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", theirs, "sub")
+	git(t, theirs, "commit", "-qm", "denied")
+	git(t, theirs, "push", "-q", "origin", "HEAD:main")
+	allow(t, s, `["http", "file"]`)
+	h := connect(t, s, "--agent", soul)
+	e := h.fails("workspace_init", object{"name": "denied", "remote_url": url}, "invalid", "denied")
+	if text := fmt.Sprint(e["error"]); !strings.Contains(text, ".env") {
+		t.Errorf("the error does not name the file: %s", text)
+	}
+	h.call("read", object{"path": "denied/page.txt"}) // as git leaves it
+	h.fails("read", object{"path": "denied/.env"}, "not_found", "denied")
+	git(t, theirs, "rm", "-q", ".env")
+	git(t, theirs, "commit", "-qm", "allowed")
+	git(t, theirs, "push", "-q", "origin", "HEAD:main")
+	h.call("workspace_init", object{"name": "allowed", "remote_url": url})
+	if got := h.call("list", object{"dir": "allowed/sub"}); len(got["entries"].([]any)) != 0 {
+		t.Errorf("the submodule was entered: %v", got)
+	}
+	h.fails("read", object{"path": "allowed/out"}, "not_found", "denied", "invalid")
 }
 
 // TestGitRemotes: what is no URL, goes by another protocol, or would run something
