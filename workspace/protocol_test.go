@@ -66,7 +66,7 @@ func TestManyWritersOfOneProject(t *testing.T) {
 			if i%10 != 0 {
 				return nil
 			}
-			number := 1_000_000*(i+1) + w
+			number := 1_000_000*(i+1) + 10_000*w // none that is given out here in between
 			mu.Lock()
 			ids[fmt.Sprintf("INB-%d", number)]++
 			mu.Unlock()
