@@ -33,7 +33,7 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 		args := []string{"run", "--agent", c.Agent, "--workdir", c.Dir, "--net", "none"}
 		if c.Net {
 			args[len(args)-1] = "host"
-			lent, err := keys.lend(ctx, a.client(), c.Agent)
+			lent, err := keys.lend(ctx, c.Agent, func() (int, error) { return uidOf(ctx, a.client(), c.Agent) })
 			if err != nil {
 				return mcp.GitAnswer{}, err
 			}

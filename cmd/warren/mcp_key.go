@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/warrenfs/warren/control"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
@@ -54,8 +53,8 @@ type lent struct {
 // keyDir is where a run finds the socket.
 const keyDir = "/run/warren-key"
 
-// lend makes an agent's key usable in a run of its.
-func (k deployKeys) lend(ctx context.Context, c *control.Client, who string) (lent, error) {
+// lend makes an agent's key usable in a run of its, for the user that uid tells.
+func (k deployKeys) lend(ctx context.Context, who string, uidOf func() (int, error)) (lent, error) {
 	key, ok := k[who]
 	if !ok {
 		if key, ok = k[""]; !ok {
@@ -66,7 +65,7 @@ func (k deployKeys) lend(ctx context.Context, c *control.Client, who string) (le
 	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
 		return lent{}, fmt.Errorf("deploy key: %w", err)
 	}
-	uid, err := uidOf(ctx, c, who)
+	uid, err := uidOf()
 	if err != nil {
 		return lent{}, err
 	}
