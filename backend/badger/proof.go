@@ -72,6 +72,20 @@ func (p *proofs) check(made []uint64) error {
 	return nil
 }
 
+// sweep lets go of tables that Badger has deleted: as long as they are open here, the
+// disk does not have their blocks back. The merge that was to make one of them may
+// be waiting for just that room, and no manifest is synced before.
+func (p *proofs) sweep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, f := range p.files {
+		var st unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink == 0 {
+			p.drop(id)
+		}
+	}
+}
+
 // forget lets go of tables that are whole.
 func (p *proofs) forget(made []uint64) {
 	p.mu.Lock()

@@ -273,6 +273,7 @@ func (r *room) claimTable(fd int, name string, length int64) {
 	for err != nil {
 		r.tell("badger: no room for a table; waiting", "file", name, "bytes", length, "err", err)
 		time.Sleep(retryRoom)
+		r.proofs.sweep()
 		err = r.allocate(fd, length)
 	}
 }

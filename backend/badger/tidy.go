@@ -42,7 +42,8 @@ func (s *Store) tidy(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	c := &s.wal.churn
-	rotated := false    // the tables are to be merged
+	c.bytes.Add(s.tableBytes()) // nobody knows what was deleted before the store was opened
+	rotated := false            // the tables are to be merged
 	kept := false       // a merge kept versions for Views that were open
 	var later time.Time // to look again
 	for {
@@ -99,6 +100,7 @@ func (s *Store) isIdle() bool {
 // was full and is empty has nothing but what was deleted, and only merging
 // gives that back.
 func (s *Store) hasRoom() bool {
+	s.room.proofs.sweep()
 	sp := s.Space()
 	room := sp.Free + sp.Ballast
 	if room > sp.Headroom {

@@ -209,9 +209,28 @@ func fillAndEmpty(t *testing.T) {
 				t.Errorf("remove in a full store: %v", err)
 			}
 		}
-		w.waitFor("the space comes back", func() bool { return w.free() > room*9/10 })
+		w.comesBack(room * 9 / 10)
 	}
 	w.clean()
+}
+
+// comesBack waits until more than n bytes are free. A merge of Badger's that was under
+// way when the last block went keeps what it has made until the next start
+// (docs/full-disk.md): with contents in Badger a restart may be what it takes.
+func (w *world) comesBack(n int64) {
+	w.Helper()
+	if os.Getenv("STACK_CONTENT") == "badger" {
+		for end := time.Now().Add(time.Minute); w.free() <= n && time.Now().Before(end); {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if w.free() <= n {
+			w.Logf("after a minute %d MiB are free; the daemon is started again", w.free()>>20)
+			if err := w.s.Kill(w.work); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	w.waitFor("the space comes back", func() bool { return w.free() > n })
 }
 
 // takeDisk writes to a file of others until the disk has no block left.
