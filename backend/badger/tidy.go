@@ -44,8 +44,8 @@ func (s *Store) tidy(ctx context.Context) {
 	c := &s.wal.churn
 	c.bytes.Add(s.tableBytes()) // nobody knows what was deleted before the store was opened
 	rotated := false            // the tables are to be merged
-	kept := false       // a merge kept versions for Views that were open
-	var later time.Time // to look again
+	kept := false               // a merge kept versions for Views that were open
+	var later time.Time         // to look again
 	for {
 		select {
 		case <-ctx.Done():
