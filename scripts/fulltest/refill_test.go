@@ -47,6 +47,6 @@ func fillToTheLast(t *testing.T) {
 			t.Errorf("remove in a full store: %v", err)
 		}
 	}
-	w.waitFor("the space comes back", func() bool { return w.free() > room*9/10 })
+	w.comesBack(room * 9 / 10)
 	w.clean()
 }
