@@ -47,7 +47,7 @@ the daemon, and every tool is decided by the policy as in the agent's mounts. Wi
 
 With --listen it serves any number of hosts by streamable HTTP, at /mcp, on a loopback
 address. Each sends a token with every request (Authorization: Bearer) and works as that
-token's agent; this command has no rights of its own.
+token's agent, and can do no more than that agent.
 
 It goes on while the daemon restarts: calls fail with the kind unavailable meanwhile.`
 	o.AddFlags(c.Flags())

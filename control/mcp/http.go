@@ -32,8 +32,8 @@ const (
 const HTTPPath = "/mcp"
 
 // HTTP serves any number of hosts by streamable HTTP, each as the agent of the
-// bearer token that it sends with every request. It has no rights of its own: a
-// request is done with the token it came with, which the daemon is asked about
+// bearer token that it sends with every request. It has no rights of its own,
+// but to run git by Options.Git for the token's agent: a request is done with the token it came with, which the daemon is asked about
 // each time. A session is its token's: another's does not find it.
 //
 // The listener must be on a loopback address: there is no TLS. Requests that a
