@@ -73,21 +73,25 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 	if a.showToken() == "" {
 		opts.Git = a.gitRunner(keys)
 	}
-	if o.Listen != "" {
-		return serveMCP(ctx, a, o, opts)
-	}
-	if o.Agent == "" && a.showToken() == "" {
+	someone := o.Agent != "" || a.showToken() != ""
+	switch {
+	case o.Listen != "" && someone:
+		return usagef("--listen: every host works as the agent of the token that it sends; leave out --agent and the token")
+	case o.Listen == "" && !someone:
 		return usagef("which agent? give --agent KEY (`warren agent list` lists them), or a token")
-	}
-	if err := o.checkProject(); err != nil {
-		return err
+	case o.Project != "" && !projectName.MatchString(o.Project):
+		return usagef("--project %s: a name of a-z, 0-9, . _ and -, or /projects/NAME", o.Project)
 	}
 	logger, closeLog, err := a.callLog(o.Log)
 	if err != nil {
 		return err
 	}
 	defer closeLog()
-	opts.Client, opts.Log = a.client(), logger
+	opts.Log = logger
+	if o.Listen != "" {
+		return serveMCP(ctx, a, o.Listen, opts)
+	}
+	opts.Client = a.client()
 	defer opts.Client.Close()
 	s, err := mcp.New(opts)
 	if err != nil {
@@ -101,13 +105,6 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 		return nil // a host ends its server by a signal
 	}
 	return err
-}
-
-func (o *mcpOptions) checkProject() error {
-	if o.Project != "" && !projectName.MatchString(o.Project) {
-		return usagef("--project %s: a name of a-z, 0-9, . _ and -, or /projects/NAME", o.Project)
-	}
-	return nil
 }
 
 // callLog opens the log of calls. close is to be called in the end.

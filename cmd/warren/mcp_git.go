@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 
@@ -110,8 +109,5 @@ func uidOf(ctx context.Context, c *control.Client, agent string) (int, error) {
 		return os.Geteuid(), nil
 	}
 	x, err := c.Agent(ctx, agent)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strconv.FormatUint(uint64(x.RunUID), 10))
+	return int(x.RunUID), err
 }

@@ -22,25 +22,13 @@ const (
 )
 
 // serveMCP serves hosts over HTTP until ctx or a signal ends it.
-func serveMCP(ctx context.Context, a *app, o *mcpOptions, opts mcp.Options) error {
-	if o.Agent != "" || a.showToken() != "" {
-		return usagef("--listen: every host works as the agent of the token that it sends; leave out --agent and the token")
-	}
-	if err := o.checkProject(); err != nil {
-		return err
-	}
-	logger, closeLog, err := a.callLog(o.Log)
-	if err != nil {
-		return err
-	}
-	defer closeLog()
-	opts.Log = logger
+func serveMCP(ctx context.Context, a *app, address string, opts mcp.Options) error {
 	h, err := mcp.NewHTTP(a.agentSocket(), opts)
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	l, err := listenLoopback(ctx, o.Listen)
+	l, err := listenLoopback(ctx, address)
 	if err != nil {
 		return err
 	}

@@ -292,11 +292,9 @@ func checkRemote(url string, protocols []string) error {
 	return nil
 }
 
-// Where a clone may go: a new directory of the agent's workspace, or of /projects.
-var (
-	slug   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-	shared = regexp.MustCompile(`^/projects/[a-z0-9][a-z0-9_-]{0,62}$`)
-)
+// slug is what the directory of a clone may be called: a new one of the agent's
+// workspace, or of /projects.
+var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // viewDir is where a run finds the agent's view.
 const viewDir = "/warren"
@@ -304,7 +302,8 @@ const viewDir = "/warren"
 // clone makes the directory name of the agent's workspace, or a shared project, a
 // clone of a remote.
 func (s *Server) clone(ctx context.Context, url, name, local string) error {
-	if !slug.MatchString(name) || local != "" && !shared.MatchString(local) {
+	shared, isShared := strings.CutPrefix(local, "/projects/")
+	if !slug.MatchString(name) || local != "" && !(isShared && slug.MatchString(shared)) {
 		return control.Errorf(control.KindInvalid, "a clone goes into a new directory of your workspace, or with local_path /projects/NAME into a new shared project; names are of a-z, 0-9, _ and -")
 	}
 	r, err := s.gitIn(ctx, "")

@@ -161,30 +161,43 @@ func (h *HTTP) bearer(r *http.Request, token string) (b *bearer, status int) {
 	h.mu.Lock()
 	b = h.bearers[id]
 	h.mu.Unlock()
-	client := control.NewClient(h.socket, token)
 	if b != nil {
-		client = b.server.o.Client
+		if status := refused(r, b.server.o.Client, true); status != 0 {
+			return nil, status
+		}
+		return h.keep(id, nil)
 	}
-	_, err := client.Version(r.Context())
-	switch kind := control.KindOf(err); {
-	case err == nil, b != nil && kind == control.KindUnavailable:
-	case kind == control.KindDenied:
-		return nil, http.StatusUnauthorized
-	default:
+	o := h.o
+	o.Client, o.Log = control.NewClient(h.socket, token), h.o.Log.With("token", tokenID(token))
+	defer func() {
+		if b == nil || b.server.o.Client != o.Client { // its connection would stay
+			o.Client.Close()
+		}
+	}()
+	if status := refused(r, o.Client, false); status != 0 {
+		return nil, status
+	}
+	fresh, err := New(o)
+	if err != nil { // NewHTTP has tried
 		return nil, http.StatusServiceUnavailable
 	}
-	var fresh *Server
-	if b == nil {
-		o := h.o
-		o.Client, o.Log = client, h.o.Log.With("token", tokenID(token))
-		if fresh, err = New(o); err != nil { // NewHTTP has tried
-			return nil, http.StatusServiceUnavailable
-		}
-		if err := fresh.EnterProject(r.Context()); err != nil {
-			o.Log.Warn("the project is not there yet", "project", o.Project, "err", err)
-		}
+	if err := fresh.EnterProject(r.Context()); err != nil {
+		o.Log.Warn("the project is not there yet", "project", o.Project, "err", err)
 	}
 	return h.keep(id, fresh)
+}
+
+// refused asks the daemon about a client's token: 0, it is good, or was and the daemon
+// is not there.
+func refused(r *http.Request, c *control.Client, was bool) (status int) {
+	_, err := c.Version(r.Context())
+	switch kind := control.KindOf(err); {
+	case err == nil, was && kind == control.KindUnavailable:
+		return 0
+	case kind == control.KindDenied:
+		return http.StatusUnauthorized
+	}
+	return http.StatusServiceUnavailable
 }
 
 // keep gives what a token has, which is fresh unless there is something already.
