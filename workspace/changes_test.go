@@ -26,17 +26,8 @@ func newFedHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}, Feed: f})
+	w, err := openWith(t, s, tree.Options{Feed: f}, workspace.Options{})
 	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tr.Close() })
-	e, err := policy.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{store: s, tree: tr, space: view.New(tr, e, nil)}
-	if w.reg, err = workspace.Open(t.Context(), workspace.Options{Store: s, Space: w.space}); err != nil {
 		t.Fatal(err)
 	}
 	h := &house{world: w, t: t}

@@ -28,7 +28,14 @@ type world struct {
 // open opens everything over a store, as a daemon that starts does.
 func open(t *testing.T, s *mem.Store) (*world, error) {
 	t.Helper()
-	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}})
+	return openWith(t, s, tree.Options{}, workspace.Options{})
+}
+
+// openWith is open with options; what they say of store and space is filled in.
+func openWith(t *testing.T, s *mem.Store, to tree.Options, ro workspace.Options) (*world, error) {
+	t.Helper()
+	to.Store, to.Content = s, mem.Content{}
+	tr, err := tree.Open(t.Context(), to)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +45,8 @@ func open(t *testing.T, s *mem.Store) (*world, error) {
 		t.Fatal(err)
 	}
 	w := &world{store: s, tree: tr, space: view.New(tr, e, nil)}
-	w.reg, err = workspace.Open(t.Context(), workspace.Options{Store: s, Space: w.space})
+	ro.Store, ro.Space = s, w.space
+	w.reg, err = workspace.Open(t.Context(), ro)
 	return w, err
 }
 

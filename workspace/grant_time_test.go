@@ -18,18 +18,8 @@ import (
 // worldAt is a world with a clock of its own.
 func worldAt(t *testing.T, now func() time.Time) *world {
 	t.Helper()
-	s := mem.New(mem.Options{})
-	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{}})
+	w, err := openWith(t, mem.New(mem.Options{}), tree.Options{}, workspace.Options{Now: now})
 	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tr.Close() })
-	e, err := policy.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{store: s, tree: tr, space: view.New(tr, e, nil)}
-	if w.reg, err = workspace.Open(t.Context(), workspace.Options{Store: s, Space: w.space, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.reg.Close)

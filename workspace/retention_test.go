@@ -10,7 +10,6 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/tree"
-	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
 )
@@ -27,19 +26,9 @@ type dated struct {
 func newDated(t *testing.T) *dated {
 	d := &dated{t: t}
 	now := func() time.Time { return time.Now().Add(d.past) }
-	s := mem.New(mem.Options{})
-	tr, err := tree.Open(t.Context(), tree.Options{Store: s, Content: mem.Content{},
-		Clock: func() backend.Time { return backend.TimeOf(now()) }})
+	var err error
+	d.world, err = openWith(t, mem.New(mem.Options{}), tree.Options{Clock: func() backend.Time { return backend.TimeOf(now()) }}, workspace.Options{Now: now})
 	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tr.Close() })
-	e, err := policy.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.world = &world{store: s, tree: tr, space: view.New(tr, e, nil)}
-	if d.reg, err = workspace.Open(t.Context(), workspace.Options{Store: s, Space: d.space, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	d.addSoul(t, "a")
