@@ -109,18 +109,10 @@ func mountOptions(l *slog.Logger) *fuse.MountOptions {
 		IDMappedMount:            true,
 		ExtraCapabilities:        fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ATOMIC_O_TRUNC,
 		DisabledCapabilities:     fuse.CAP_PASSTHROUGH | fuse.CAP_NO_OPEN_SUPPORT,
-		Logger:                   log.New(logWriter{l}, "", 0),
+		Logger:                   log.New(libraryLog{l}, "", 0),
 		PanicHandler: func(p any) fuse.Status {
 			l.Error("panic while answering a request", "panic", p, "stack", string(debug.Stack()))
 			return fuse.EIO
 		},
 	}
-}
-
-// logWriter sends go-fuse's lines to slog.
-type logWriter struct{ log *slog.Logger }
-
-func (w logWriter) Write(p []byte) (int, error) {
-	w.log.Debug("go-fuse", "line", strings.TrimSpace(string(p)))
-	return len(p), nil
 }

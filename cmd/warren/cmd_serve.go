@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/fusefs"
 )
 
 type serveOptions struct {
@@ -83,10 +86,11 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	if o.DebugFuse {
 		o.Level = "debug"
 	}
-	log, err := newLog(a, o.Level, o.Format)
+	logger, err := newLog(a, o.Level, o.Format)
 	if err != nil {
 		return err
 	}
+	defer takePrinted(logger)()
 	if os.Getenv("GOMEMLIMIT") == "" {
 		if o.Memory < 64 {
 			return usagef("--memory %d: at least 64 (MiB)", o.Memory)
@@ -109,12 +113,12 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	d, err := newDaemon(ctx, dir, newStore{Content: o.Content, Feed: kept}, socket, log)
+	d, err := newDaemon(ctx, dir, newStore{Content: o.Content, Feed: kept}, socket, logger)
 	if err != nil {
 		return err
 	}
 	for _, note := range missing() {
-		log.Warn(note)
+		logger.Warn(note)
 	}
 	if err := o.prepare(d); err != nil {
 		return errors.Join(err, d.close(ctx))
@@ -122,9 +126,21 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	d.leave = o.OnStop == "keep"
 	err = d.serve(ctx, func() { a.ready(o.ReadyFD, d) })
 	if err == nil && ctx.Err() != nil {
-		log.Info("stopped")
+		logger.Info("stopped")
 	}
 	return err
+}
+
+// takePrinted sends to the daemon's log what libraries print by the log package of
+// the standard library, which would write to stderr: back undoes that.
+func takePrinted(to *slog.Logger) (back func()) {
+	writer, flags := log.Writer(), log.Flags()
+	log.SetFlags(0)
+	log.SetOutput(fusefs.LibraryLog(to))
+	return func() {
+		log.SetOutput(writer)
+		log.SetFlags(flags)
+	}
 }
 
 // check refuses what makes no sense, before anything is opened.
