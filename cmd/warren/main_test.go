@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WARREN_STORE", filepath.Join(e.WorkDir, "store"))
 			e.Setenv("WARREN_SOCKET", filepath.Join(e.WorkDir, "run", "admin", "admin.sock"))
 			e.Setenv("GOMODCACHE", strings.TrimSpace(string(modcache)))
+			e.Values[hostsKey{}] = scriptHosts{}
 			e.Defer(func() { unmountBelow(t, e.WorkDir) })
 			// A socket's path is short, and WorkDir may not be.
 			short, err := os.MkdirTemp("/tmp", "w")
@@ -78,6 +79,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serve, "halt": halt, "unmounted": unmounted, "until": until,
+			"host": host, "call": call, "keep": keep,
 		},
 	})
 }
