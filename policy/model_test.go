@@ -28,7 +28,7 @@ func (f *Facts) allowed(agent string, mount AccessMode, a Action, r Resource) bo
 			return false
 		}
 	}
-	if r.Denied && a != See && a != Remove {
+	if a != See && a != Remove && (r.Denied && f.deniesToAll() || r.Barred && f.deniesTo(agent)) {
 		return false
 	}
 	if r.Zone == ZoneRoot && r.Owner == "" {
@@ -229,11 +229,12 @@ func randomFacts(rnd *rand.Rand) Facts {
 			f.Grants = append(f.Grants, g)
 		}
 	}
+	f.Settings = randomSettings(rnd, keys)
 	return f
 }
 
 func randomResource(rnd *rand.Rand) Resource {
-	r := Resource{Zone: Zone(rnd.IntN(int(numZones))), Denied: rnd.IntN(6) == 0}
+	r := Resource{Zone: Zone(rnd.IntN(int(numZones))), Denied: rnd.IntN(6) == 0, Barred: rnd.IntN(3) == 0}
 	switch {
 	case r.Zone == ZoneRoot:
 		r.Owner = []string{"", "", "agents", "users", "projects", "workspaces"}[rnd.IntN(6)]
@@ -254,7 +255,7 @@ func TestAgreesWithModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	e := newEngine(t, Facts{})
-	allowed, requests := 0, 0
+	allowed, requests, barred := 0, 0, 0
 	for range 100 {
 		f := randomFacts(rnd)
 		if err := e.Swap(f); err != nil {
@@ -269,6 +270,9 @@ func TestAgreesWithModel(t *testing.T) {
 			p := principal(t, e, agent, mount)
 			vol, rel := modelVolume(r)
 			r.Grants = p.Grants(vol).At(rel)
+			if rnd.IntN(2) == 0 {
+				r = named(t, &f, p, r, rnd)
+			}
 			got, want := e.Decide(p, a, r), f.allowed(agent, mount, a, r)
 			if got.Allow != want {
 				t.Fatalf("%+v (mount %v) %v at %+v: %+v, the model says %v\nfacts: %+v", f.Agents[agent], mount, a, r, got, want, f)
@@ -280,9 +284,18 @@ func TestAgreesWithModel(t *testing.T) {
 			if want {
 				allowed++
 			}
+			if unbarred := r; r.Barred && !want {
+				if unbarred.Barred = false; f.allowed(agent, mount, a, unbarred) {
+					barred++
+				}
+			}
 		}
 	}
 	if allowed < requests/20 || allowed > requests*19/20 {
 		t.Errorf("%d of %d allowed: the requests are too one-sided to tell anything", allowed, requests)
+	}
+	t.Logf("%d of %d refused for the agent's own deny-list", barred, requests)
+	if barred < requests/500 {
+		t.Errorf("%d of %d refused for the agent's own deny-list", barred, requests)
 	}
 }

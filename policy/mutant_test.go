@@ -14,6 +14,9 @@ import (
 func mutantFacts() Facts {
 	f := testFacts()
 	f.Agents["hermit"] = Agent{Key: "hermit", Role: Soul, User: "ada", HomeOnly: true}
+	for _, key := range []string{"gaia", "lim", "web", "grand", "ro", "conc", "hermit"} { // one of each kind
+		f.Settings.Rules = append(f.Settings.Rules, NameRule{Name: "*.key", Agent: key})
+	}
 	grant := func(agent, path, right string) {
 		f.Grants = append(f.Grants, Grant{ID: fmt.Sprint("g", len(f.Grants)), Agent: agent, Path: path, Right: right, Expires: time.Now()})
 	}
@@ -39,7 +42,8 @@ type question struct {
 func questions(e *Engine, f *Facts, rnd *rand.Rand) (all []question) {
 	var places []Resource
 	add := func(z Zone, owner string) {
-		places = append(places, Resource{Zone: z, Owner: owner}, Resource{Zone: z, Owner: owner, Denied: true})
+		places = append(places, Resource{Zone: z, Owner: owner}, Resource{Zone: z, Owner: owner, Denied: true},
+			Resource{Zone: z, Owner: owner, Barred: true})
 	}
 	for _, top := range []string{"", "agents", "projects"} {
 		add(ZoneRoot, top)
@@ -92,6 +96,12 @@ func mutants(text string) map[string]string {
 	swap("\nunless {", "\nwhen {")
 	swap(`Action::"observe"`, `Action::"mutate"`)
 	swap(`Action::"mutate"`, `Action::"observe"`)
+	swap(`resource.denied`, `resource.barred`)
+	swap(`resource.barred`, `resource.denied`)
+	for a := range numActions { // out of a list, or of its end
+		swap(fmt.Sprintf(`Action::"%v", `, a), ``)
+		swap(fmt.Sprintf(`, Action::"%v"]`, a), `]`)
+	}
 	return out
 }
 
