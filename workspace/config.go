@@ -78,7 +78,7 @@ func (l *Layer) Config(v *view.View, workspace string, variables []Variable) (Co
 		layer(OriginStore, "config.toml of the store", data)
 	}
 	if path != "" {
-		data, _, err := v.ReadFile(path, maxConfig)
+		data, _, err := readHere(v, path, maxConfig)
 		switch {
 		case err == nil:
 			layer(OriginWorkspace, path, data)

@@ -153,6 +153,8 @@ func itemError(err error, key, id string) error {
 		return fail(backend.NotFound, "no item %q in workspace %s", key, id)
 	case isKind(err, backend.IsDir):
 		return fail(backend.Invalid, "%q in workspace %s is a directory, not an item", key, id)
+	case isKind(err, backend.Invalid):
+		return fail(backend.Invalid, "%q in workspace %s is no regular file, and so no item", key, id)
 	case isKind(err, backend.TooBig):
 		return fail(backend.Invalid, "item %q has more than %d bytes; read it as a file", key, MaxItem)
 	}
@@ -160,7 +162,7 @@ func itemError(err error, key, id string) error {
 }
 
 // ReadItem gives one item. NotFound; Invalid: it is no text of at most MaxItem
-// bytes.
+// bytes, or a link.
 func (l *Layer) ReadItem(v *view.View, key string) (Item, error) {
 	path, id, err := l.itemPath(v, key)
 	if err != nil {
@@ -168,7 +170,7 @@ func (l *Layer) ReadItem(v *view.View, key string) (Item, error) {
 	}
 	it := Item{Key: key}
 	err = again(func() error {
-		b, attr, err := v.ReadFile(path, MaxItem)
+		b, attr, err := readHere(v, path, MaxItem)
 		if err != nil {
 			return err
 		}
@@ -202,7 +204,7 @@ func (l *Layer) WriteItem(v *view.View, key, value string) (id string, err error
 		return id, fail(backend.Denied, "workspace %s is not in this agent's view", id)
 	}
 	err = again(func() error {
-		_, err := v.Put(path, strings.NewReader(value), 0)
+		_, err := v.PutHere(path, strings.NewReader(value), 0)
 		return err
 	})
 	return id, itemError(err, key, id)

@@ -113,6 +113,46 @@ func provenance(v *view.View, node backend.NodeID) (by string, made, changed tim
 	return get("created_by"), made, changed, err
 }
 
+// readHere reads the regular file at a tree path, as it was at one moment, and
+// follows no symlink at its end: who may make files beside those of the layer could
+// lead others to what is theirs alone. Errors: NotFound; IsDir; Invalid for what is
+// no regular file; TooBig for more than limit bytes, with the attributes.
+func readHere(v *view.View, path string, limit uint64) (data []byte, a backend.Attr, err error) {
+	for range 16 {
+		f, err := v.Find(path, false)
+		if err != nil {
+			return nil, a, err
+		}
+		data, a, err = readNode(v, &f.Attr, limit)
+		if k, ok := err.(backend.Kind); ok {
+			err = &backend.Error{Op: "read", Path: path, Kind: k}
+		}
+		if !isKind(err, backend.NotFound) {
+			return data, a, err
+		}
+	} // it was replaced each time
+	return nil, a, fail(backend.Conflict, "%s changes too often to be read", path)
+}
+
+// readNode reads all of a file, which may grow meanwhile. NotFound: it is gone.
+func readNode(v *view.View, f *backend.Attr, limit uint64) (data []byte, a backend.Attr, err error) {
+	a = *f
+	switch {
+	case a.IsDir():
+		return nil, a, backend.IsDir
+	case a.Type != backend.TypeRegular:
+		return nil, a, backend.Invalid
+	}
+	for size := a.Size; size <= limit; size = a.Size {
+		data = make([]byte, size+1)
+		n := 0
+		if n, a, _, err = v.ReadAt(f.Node, data, 0); err != nil || uint64(n) <= size {
+			return data[:n], a, err
+		}
+	}
+	return nil, a, backend.TooBig
+}
+
 // again does something anew that found a file which was then replaced.
 func again(do func() error) error {
 	var err error

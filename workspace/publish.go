@@ -88,7 +88,7 @@ func (l *Layer) Publish(v *view.View, p Publication) (key string, err error) {
 	if err := checkFileName("key", name); err != nil {
 		return "", err
 	}
-	body, err := reader(v, from)
+	body, err := reader(v, from, id == "")
 	if err != nil && id != "" {
 		return "", itemError(err, p.Key, id)
 	}
@@ -152,8 +152,13 @@ func (l *Layer) Withdraw(v *view.View, target, key string) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.Find("/agents/"+target+"/workspace/"+key, false)
+	at := "/agents/" + target + "/workspace/" + key
+	f, err := s.Find(at, false)
 	if err != nil || f.Attr.Type != backend.TypeRegular {
+		return nil
+	}
+	etag, err := s.Etag(f.Attr.Node)
+	if err != nil {
 		return nil
 	}
 	by, _, _, _ := provenance(s, f.Attr.Node)
@@ -161,10 +166,11 @@ func (l *Layer) Withdraw(v *view.View, target, key string) error {
 	if err != nil || by != v.Agent() || string(last) != by {
 		return nil
 	}
-	if err := s.Unlink(nil, f.Dir, f.Name); !isKind(err, backend.NotFound) {
-		return err
+	err = s.RemoveIf(at, etag)
+	if isKind(err, backend.NotFound) || isKind(err, backend.Conflict) { // another's by now
+		return nil
 	}
-	return nil
+	return err
 }
 
 // deliver writes an item into a shared agent's workspace. It follows no symlink
@@ -195,9 +201,13 @@ func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader)
 }
 
 // reader reads the regular file at path, each time from its start: a small one as
-// it is at one moment.
-func reader(v *view.View, path string) (func() io.Reader, error) {
-	b, a, err := v.ReadFile(path, MaxItem)
+// it is at one moment. follow: also where a symlink leads.
+func reader(v *view.View, path string, follow bool) (func() io.Reader, error) {
+	f, err := v.Find(path, follow)
+	if err != nil {
+		return nil, err
+	}
+	b, a, err := readHere(v, f.Path, MaxItem)
 	if err == nil {
 		return func() io.Reader { return bytes.NewReader(b) }, nil
 	}

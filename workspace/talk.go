@@ -60,7 +60,7 @@ func (l *Layer) talkPlace(v *view.View, workspace string) (w Workspace, path str
 // an empty session.
 func (l *Layer) load(v *view.View, w Workspace, path string) (t Talk, data []byte, err error) {
 	t = Talk{Workspace: w, Path: path}
-	data, _, err = v.ReadFile(path, maxSession)
+	data, _, err = readHere(v, path, maxSession)
 	switch {
 	case isKind(err, backend.NotFound):
 		t.New = true
@@ -162,7 +162,7 @@ func (l *Layer) NewSession(ctx context.Context, v *view.View, workspace, provide
 		}
 	}
 	if next := t.encode(); !bytes.Equal(next, data) && (provider != "" || model != "" || len(data) == 0) {
-		_, err = v.Put(path, bytes.NewReader(next), 0)
+		_, err = v.PutHere(path, bytes.NewReader(next), 0)
 	}
 	return t, err
 }
@@ -197,12 +197,12 @@ func (l *Layer) AppendSession(ctx context.Context, v *view.View, workspace strin
 	case t.New:
 		p, model := l.defaults(v, &w, "", "")
 		add = append(newSession(p, model, l.reg.now()).encode(), add...)
-		_, err = v.Put(path, bytes.NewReader(add), 0)
+		_, err = v.PutHere(path, bytes.NewReader(add), 0)
 		return path, err
 	case !bytes.HasSuffix(data, []byte("\n")): // somebody's editor
 		add = append([]byte("\n"), add...)
 	}
-	f, err := v.Find(path, true)
+	f, err := v.Find(path, false)
 	for len(add) > 0 && err == nil {
 		var res view.WriteResult
 		if res, err = v.Append(nil, f.Attr.Node, add); err == nil {
@@ -230,6 +230,6 @@ func (l *Layer) ClearSession(ctx context.Context, v *view.View, workspace string
 		t.Session, t.New, t.Warning = *newSession(p, m, l.reg.now()), false, ""
 	}
 	t.Messages = nil
-	_, err = v.Put(path, bytes.NewReader(t.encode()), 0)
+	_, err = v.PutHere(path, bytes.NewReader(t.encode()), 0)
 	return t, err
 }
