@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"errors"
 	"slices"
 	"syscall"
 
@@ -130,30 +131,55 @@ func (c *control) replace(f *fileSystem, r *ControlFolder, at spot, data []byte)
 func (c *control) moveIn(f *fileSystem, r *ControlFolder, in *fuse.RenameIn, name string, at spot) fuse.Status {
 	q := f.request(&in.InHeader)
 	from := f.node(in.NodeId)
-	a, err := f.view.Peek(&q, from, name)
+	for range 16 {
+		data, etag, st := c.moved(f, &q, in, name)
+		if st == estale {
+			continue
+		}
+		if st != fuse.OK {
+			return st
+		}
+		if st := c.replace(f, r, at, data); st != fuse.OK {
+			return st
+		}
+		err := f.view.UnlinkIf(&q, from, name, etag)
+		if errors.Is(err, backend.Conflict) { // another mount has written there meanwhile
+			continue
+		}
+		if err != nil {
+			return f.status("rename", err)
+		}
+		f.kern.dev.incEpoch()
+		return fuse.OK
+	}
+	return fuse.Status(syscall.EBUSY)
+}
+
+// moved reads the file of the tree that is renamed. ESTALE: it grows meanwhile.
+func (c *control) moved(f *fileSystem, q *view.Request, in *fuse.RenameIn, name string) (data []byte, etag string, st fuse.Status) {
+	a, err := f.view.Peek(q, f.node(in.NodeId), name)
 	switch {
 	case err != nil:
-		return f.status("rename", err)
+		return nil, "", f.status("rename", err)
 	case a.Type != backend.TypeRegular:
-		return fuse.EXDEV
+		return nil, "", fuse.EXDEV
 	case a.Size > maxStagedFile:
-		return fuse.Status(syscall.EFBIG)
+		return nil, "", fuse.Status(syscall.EFBIG)
 	case !readable(&a, in.Uid, in.Gid):
-		return fuse.EACCES
+		return nil, "", fuse.EACCES
 	}
-	data := make([]byte, a.Size)
-	n, err := f.view.Read(&q, a.Node, data, 0)
-	if err != nil {
-		return f.status("rename", err)
+	if etag, err = f.view.Etag(a.Node); err != nil {
+		return nil, "", f.status("rename", err)
 	}
-	if st := c.replace(f, r, at, data[:n]); st != fuse.OK {
-		return st
+	data = make([]byte, a.Size+1)
+	n, err := f.view.Read(q, a.Node, data, 0)
+	switch {
+	case err != nil:
+		return nil, "", f.status("rename", err)
+	case uint64(n) > a.Size:
+		return nil, "", estale
 	}
-	if err := f.view.Unlink(&q, from, name); err != nil {
-		return f.status("rename", err)
-	}
-	f.kern.dev.incEpoch()
-	return fuse.OK
+	return data[:n], etag, fuse.OK
 }
 
 // readable tells whether mode bits let a user read: no descriptor was opened, so

@@ -23,10 +23,16 @@ var objectName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 // Git tells what the files of a project tell of its git repository.
 func (l *Layer) Git(v *view.View, p ProjectDir) Git { return p.git(v) }
 
-// git reads what there is; the zero value where there is no repository.
+// git reads what there is; the zero value where there is no repository. It follows
+// no link: HEAD goes into files that the project's others read.
 func (p ProjectDir) git(v *view.View) (g Git) {
 	read := func(rel string) string {
-		data, _, err := v.ReadFile(p.Path+"/.git/"+rel, maxGitFile)
+		at := p.Path + "/.git/" + rel
+		f, err := v.Find(at, false)
+		if err != nil || f.Path != at { // a link leads elsewhere
+			return ""
+		}
+		data, _, err := readNode(v, &f.Attr, maxGitFile)
 		if err != nil {
 			return ""
 		}

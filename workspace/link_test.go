@@ -106,3 +106,36 @@ func TestSessionsFollowNoLink(t *testing.T) {
 		t.Errorf("the session tells of it: %q", text)
 	}
 }
+
+// TestGitFactsFollowNoLink: what a repository in a shared project tells is in the
+// project, so that no link of a member makes another write down what only that one
+// may read.
+func TestGitFactsFollowNoLink(t *testing.T) {
+	h := newFedHouse(t)
+	const sha, own = "0123456789abcdef0123456789abcdef01234567", "/agents/web/workspace/key"
+	h.write("web", own, sha)
+	mate := h.as("mate")
+	h.ok(mate.MkdirAll("/projects/site/.git/refs/heads", 0o755))
+	h.write("mate", "/projects/site/.git/HEAD", sha)
+	web := h.as("web")
+	facts := func() string {
+		t.Helper()
+		p, err := h.layer.ProjectDir(web, "/projects/site")
+		h.ok(err)
+		return h.layer.Git(web, p).Head
+	}
+	if got := facts(); got != sha {
+		t.Fatalf("HEAD without a link: %q", got)
+	}
+	h.link("mate", "/projects/site/.git/HEAD", "/warren"+own)
+	if got := facts(); got != "" {
+		t.Errorf("HEAD through a link: %q", got)
+	}
+	h.ok(mate.Remove("/projects/site/.git/HEAD", false))
+	h.write("mate", "/projects/site/.git/HEAD", "ref: refs/heads/key\n")
+	h.ok(mate.Remove("/projects/site/.git/refs/heads", true))
+	h.link("mate", "/projects/site/.git/refs/heads", "/warren/agents/web/workspace")
+	if got := facts(); got != "" {
+		t.Errorf("a ref through a link: %q", got)
+	}
+}

@@ -77,8 +77,12 @@ func (v *View) RemoveIf(path, etag string) error {
 	if err != nil {
 		return err
 	}
-	err = v.remove("unlink", nil, dir.Node, name, false, func(c *call, ino backend.Ino) error { return c.isStill(ino, etag) })
-	return atPath("remove", path, err)
+	return atPath("remove", path, v.UnlinkIf(nil, dir.Node, name, etag))
+}
+
+// UnlinkIf is Unlink of what has an etag: Conflict if it has another one, or none.
+func (v *View) UnlinkIf(r *Request, parent backend.NodeID, name, etag string) error {
+	return v.remove("unlink", r, parent, name, false, func(c *call, ino backend.Ino) error { return c.isStill(ino, etag) })
 }
 
 // RenameIf is Rename of what has an etag: Conflict if it has another one, or none.
