@@ -121,14 +121,16 @@ func (p *Principal) NameBarred(name string) (barred, byPath bool) {
 // NameBarredAt is NameDeniedAt for p's own deny-list.
 func (p *Principal) NameBarredAt(file string) bool { return rulesHold(p.own, file) }
 
-// Decide tells whether p may do a at r. What was decided before in this epoch
-// is remembered; an answer never comes from an older epoch. Errors of any kind
-// deny.
+// Decide tells whether p may do a at r, by the rules of p's epoch: r was told by
+// p's grants and names, and what one epoch says of another's place is neither's
+// answer. Who is to ask by the rules in force gets p anew ([Engine.Principal]).
+// What was decided before in this epoch is remembered. Errors of any kind deny,
+// and so does a p of nil.
 //
 // That something may not be seen is not remembered: what is hidden and what does
 // not exist cost the same every time, whoever asked before.
 func (e *Engine) Decide(p *Principal, a Action, r Resource) Decision {
-	if p = e.newest(p); p == nil || a >= numActions {
+	if p == nil || a >= numActions {
 		return Decision{}
 	}
 	return e.decide(p, &p.asked, a, r)
@@ -138,21 +140,10 @@ func (e *Engine) Decide(p *Principal, a Action, r Resource) Decision {
 // sees. It remembers everything, in a memory of its own, and so leaves no trace
 // of what exists in Decide's.
 func (e *Engine) DecideListed(p *Principal, a Action, r Resource) Decision {
-	if p = e.newest(p); p == nil || a >= numActions {
+	if p == nil || a >= numActions {
 		return Decision{}
 	}
 	return e.decide(p, &p.listed, a, r)
-}
-
-// newest gives p in the epoch in force; nil when its agent is gone.
-func (e *Engine) newest(p *Principal) *Principal {
-	if p == nil {
-		return nil
-	}
-	if cur := e.cur.Load(); p.snap != cur {
-		p, _ = cur.principal(p.id)
-	}
-	return p
 }
 
 func (e *Engine) decide(p *Principal, in *memory, a Action, r Resource) Decision {

@@ -27,8 +27,9 @@
 //     goes through all there is asks [Engine.DecideListed].
 //   - The absence of a permit denies; a forbid wins over every permit.
 //   - Names are compared in lower case; a policy never sees a path.
-//   - A Principal that outlived its epoch is resolved again by Decide, so an
-//     old one is slower but never wrong.
+//   - A Principal decides by the rules of its own epoch, for ever: what it is
+//     asked about was told by it as well. Who holds one while rules may change sees
+//     to it that a change waits: a view does, see its Publish.
 //
 // # Locks
 //

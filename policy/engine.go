@@ -15,7 +15,7 @@ import (
 type Engine struct {
 	log       *slog.Logger
 	validator *validate.Validator
-	sets      *grantSets
+	lastSet   atomic.Uint32 // of grants, that any epoch numbered
 
 	swap sync.Mutex // one Swap at a time
 	cur  atomic.Pointer[snapshot]
@@ -56,16 +56,16 @@ func New(log *slog.Logger) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{log: log, validator: v, sets: newGrantSets()}
+	e := &Engine{log: log, validator: v}
 	if err := e.Swap(Facts{}); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// Swap checks f whole and then lets it take effect at once, for every
-// decision that starts after it returned. After an error, which tells all that
-// is wrong, nothing has changed.
+// Swap checks f whole and then lets it take effect at once, for every principal
+// that is looked up after it returned. After an error, which tells all that is
+// wrong, nothing has changed.
 func (e *Engine) Swap(f Facts) error {
 	e.swap.Lock()
 	defer e.swap.Unlock()
@@ -79,7 +79,6 @@ func (e *Engine) Swap(f Facts) error {
 		e.past += old.hits()
 	}
 	e.cur.Store(s)
-	e.sets.forget(s.facts)
 	e.log.Debug("policy in force", "epoch", s.epoch, "rules", len(s.rules.all), "agents", len(s.facts.Agents))
 	return nil
 }
@@ -89,8 +88,9 @@ func (e *Engine) build(f *Facts, defaults string) (*snapshot, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("policy facts: %w", err)
 	}
-	s := &snapshot{facts: f, names: compileNames(f.Settings), world: newWorld(f, e.sets), principals: map[identity]*Principal{}}
-	s.grants, s.granted = compileGrants(f, e.sets)
+	sets := newGrantSets(&e.lastSet)
+	s := &snapshot{facts: f, names: compileNames(f.Settings), world: newWorld(f, sets), principals: map[identity]*Principal{}}
+	s.grants, s.granted = compileGrants(f, sets)
 	files := []File{{Name: defaultFile, Text: defaults}, {Name: settingsFile, Text: compileSettings(f, s.names)}}
 	set, err := load(e.validator, append(files, f.Extra...))
 	if err != nil {

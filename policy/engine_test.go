@@ -180,7 +180,9 @@ func TestSwapCopiesFacts(t *testing.T) {
 	}
 }
 
-// TestOldPrincipal: a principal from before a Swap decides by the new facts.
+// TestOldPrincipal: a principal from before a Swap decides by the facts of then,
+// by which its grants and names tell of places; one that is looked up after it by
+// the new ones.
 func TestOldPrincipal(t *testing.T) {
 	f := testFacts()
 	e := newEngine(t, f)
@@ -193,7 +195,10 @@ func TestOldPrincipal(t *testing.T) {
 	if err := e.Swap(f); err != nil {
 		t.Fatal(err)
 	}
-	if e.Decide(p, Write, r).Allow || e.Explain(p, Write, r).Allow {
+	if !e.Decide(p, Write, r).Allow || !e.Explain(p, Write, r).Allow {
+		t.Error("what was decided in an epoch changes")
+	}
+	if p = principal(t, e, "web", ReadWrite); e.Decide(p, Write, r).Allow || e.Explain(p, Write, r).Allow {
 		t.Error("a former member may write")
 	}
 	delete(f.Agents, "web")
@@ -205,7 +210,7 @@ func TestOldPrincipal(t *testing.T) {
 	if err := e.Swap(f); err != nil {
 		t.Fatal(err)
 	}
-	if e.Decide(p, See, Resource{Zone: ZoneRoot}).Allow {
+	if p, known := e.Principal("web", ReadWrite); known || e.Decide(p, See, Resource{Zone: ZoneRoot}).Allow {
 		t.Error("a removed agent sees the root")
 	}
 }
@@ -217,7 +222,6 @@ func TestSwapWhileDeciding(t *testing.T) {
 	delete(without.Projects["site"], "web")
 	without.Agents["web"] = Agent{Key: "web", Role: Soul, Access: ReadOnly}
 	e := newEngine(t, with)
-	p := principal(t, e, "web", ReadWrite)
 	site := Resource{Zone: ZoneProject, Owner: "site"}
 	work := Resource{Zone: ZoneWorkspace, Owner: "web"}
 	stop := make(chan struct{})
@@ -230,6 +234,7 @@ func TestSwapWhileDeciding(t *testing.T) {
 					return
 				default:
 				}
+				p, _ := e.Principal("web", ReadWrite)
 				for _, r := range []Resource{site, work} {
 					d := e.Decide(p, Write, r)
 					if r == work && !d.Allow && d.Rule != "access/web" {
@@ -252,7 +257,7 @@ func TestSwapWhileDeciding(t *testing.T) {
 		if err := e.Swap(f); err != nil {
 			t.Fatal(err)
 		}
-		if e.Decide(p, Write, site).Allow != want || e.Decide(p, Write, work).Allow != want {
+		if p := principal(t, e, "web", ReadWrite); e.Decide(p, Write, site).Allow != want || e.Decide(p, Write, work).Allow != want {
 			t.Fatalf("swap %d has not taken effect", i)
 		}
 	}

@@ -34,10 +34,6 @@ func (e *Engine) Explain(p *Principal, a Action, r Resource) Explanation {
 	if p == nil || a >= numActions {
 		return Explanation{}
 	}
-	p, known := e.cur.Load().principal(p.id)
-	if !known {
-		return Explanation{}
-	}
 	s := p.snap
 	place, err := s.world.place(r)
 	if err != nil {

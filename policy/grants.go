@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -281,17 +282,18 @@ func (g *VolumeGrants) addLead(at string, l Lead) {
 	g.ids += fmt.Sprintf("%q%q", at, l.Name)
 }
 
-// grantSets gives numbers to sets of grants. A number keeps its meaning: what an
-// epoch does not know of a set does not count in it.
+// grantSets gives numbers to the sets of grants of one epoch. No other epoch uses
+// them: there, a set by that number has none.
 type grantSets struct {
+	last *atomic.Uint32 // that any epoch used
+
 	mu    sync.RWMutex
-	last  uint32
 	byKey map[string]uint32
 	byID  map[uint32][]string
 }
 
-func newGrantSets() *grantSets {
-	return &grantSets{byKey: map[string]uint32{}, byID: map[uint32][]string{}}
+func newGrantSets(last *atomic.Uint32) *grantSets {
+	return &grantSets{last: last, byKey: map[string]uint32{}, byID: map[uint32][]string{}}
 }
 
 func (s *grantSets) get(id uint32) []string {
@@ -317,25 +319,9 @@ func (s *grantSets) intern(ids []string) uint32 {
 	if id := s.byKey[key]; id != 0 {
 		return id
 	}
-	s.last++
-	s.byKey[key], s.byID[s.last] = s.last, ids
-	return s.last
-}
-
-// forget drops the sets that have a grant which is no more.
-func (s *grantSets) forget(f *Facts) {
-	there := make(map[string]bool, len(f.Grants))
-	for _, g := range f.Grants {
-		there[g.ID] = true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, id := range s.byKey {
-		if slices.ContainsFunc(s.byID[id], func(g string) bool { return !there[g] }) {
-			delete(s.byKey, key)
-			delete(s.byID, id)
-		}
-	}
+	id := s.last.Add(1)
+	s.byKey[key], s.byID[id] = id, ids
+	return id
 }
 
 // writeGrant writes the Cedar of one grant.

@@ -103,11 +103,15 @@ func TestGrantSetOfAnotherEpoch(t *testing.T) {
 	if err := e.Swap(f); err != nil {
 		t.Fatal(err)
 	}
+	if !e.Decide(p, Read, r).Allow {
+		t.Error("what was decided in an epoch changes")
+	}
+	p = principal(t, e, "web2", ReadWrite)
 	if d := e.Decide(p, Read, r); d.Allow {
 		t.Errorf("a set of a revoked grant still allows: %+v", d)
 	}
 	next := Resource{Zone: ZoneWorkspace, Owner: "ro"}
-	next.Grants = principal(t, e, "web2", ReadWrite).Grants(next).Whole()
+	next.Grants = p.Grants(next).Whole()
 	if next.Grants == r.Grants || !e.Decide(p, Read, next).Allow {
 		t.Errorf("the new grant: set %d (the old one %d)", next.Grants, r.Grants)
 	}

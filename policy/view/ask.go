@@ -81,12 +81,12 @@ func (v *View) ask(a policy.Action, path string) (x policy.Explanation, err erro
 		}
 		if a == policy.See { // it was found
 			x.Allow = true
-			if y := c.explainPlace(c.p, a, &pl); y.Allow {
+			if y := c.explainPlace(a, &pl); y.Allow {
 				x = y
 			}
 			return nil
 		}
-		x = c.explainPlace(c.p, a, &pl)
+		x = c.explainPlace(a, &pl)
 		return nil
 	})
 	return x, err
@@ -102,7 +102,7 @@ func (v *View) askName(a policy.Action, dir backend.NodeID, name string) (x poli
 		if err := c.dir(dir.Ino(), &pl); err != nil {
 			return err
 		}
-		x, err = c.explainName(c.p, a, dir.Ino(), name)
+		x, err = c.explainName(a, dir.Ino(), name)
 		return err
 	})
 	return x, err

@@ -14,8 +14,7 @@ import (
 // path that is not a directory, the directory it stands in counts. Errors:
 // NotFound (the agent, or nothing there to decide about), Invalid.
 func (s *Space) Explain(agent string, a policy.Action, path string) (policy.Explanation, error) {
-	p, known := s.engine.Principal(agent, policy.ReadWrite)
-	if !known {
+	if _, known := s.engine.Principal(agent, policy.ReadWrite); !known {
 		return policy.Explanation{}, &backend.Error{Op: "explain", Agent: agent, Kind: backend.NotFound}
 	}
 	if !strings.HasPrefix(path, "/") {
@@ -31,7 +30,7 @@ func (s *Space) Explain(agent string, a policy.Action, path string) (policy.Expl
 		next := backend.NodeID(0)
 		err := s.tree.With(node.Volume(), func(tx *tree.Txn) (err error) {
 			c.enter(tx)
-			next, rest, x, err = c.explain(p, a, node.Ino(), rest)
+			next, rest, x, err = c.explain(a, node.Ino(), rest)
 			return err
 		})
 		if err != nil {
@@ -46,19 +45,19 @@ func (s *Space) Explain(agent string, a policy.Action, path string) (policy.Expl
 
 // explain walks rest from ino. next is the root of another volume that the
 // walk goes on in; 0: it ended.
-func (c *call) explain(p *policy.Principal, a policy.Action, ino backend.Ino, rest []string) (next backend.NodeID, left []string, x policy.Explanation, err error) {
+func (c *call) explain(a policy.Action, ino backend.Ino, rest []string) (next backend.NodeID, left []string, x policy.Explanation, err error) {
 	for len(rest) > 0 {
 		var dir place
 		if err := c.place(ino, &dir); err != nil {
 			return 0, nil, x, err
 		}
 		if !c.sees(&dir) { // what is in it is not reached
-			return 0, nil, c.explainPlace(p, policy.See, &dir), nil
+			return 0, nil, c.explainPlace(policy.See, &dir), nil
 		}
 		last := len(rest) == 1
 		id, typ, err := c.tx.Lookup(ino, rest[0])
 		if last && (isNotFound(err) && a == policy.Create || err == nil && typ != backend.TypeDir && (a == policy.Create || a == policy.Remove)) {
-			x, err = c.explainName(p, a, ino, rest[0])
+			x, err = c.explainName(a, ino, rest[0])
 			return 0, nil, x, err
 		}
 		if err != nil {
@@ -77,20 +76,20 @@ func (c *call) explain(p *policy.Principal, a policy.Action, ino backend.Ino, re
 	if !c.sees(&pl) {
 		a = policy.See
 	}
-	return 0, nil, c.explainPlace(p, a, &pl), nil
+	return 0, nil, c.explainPlace(a, &pl), nil
 }
 
 // explainPlace is about the node at pl.
-func (c *call) explainPlace(p *policy.Principal, a policy.Action, pl *place) policy.Explanation {
-	x := c.v.s.engine.Explain(p, a, pl.res)
+func (c *call) explainPlace(a policy.Action, pl *place) policy.Explanation {
+	x := c.v.s.engine.Explain(c.p, a, pl.res)
 	if a != policy.See || x.Allow || len(x.Errors) > 0 {
 		return x
 	}
 	if pl.top > 0 {
-		return c.explainTop(p, pl, x)
+		return c.explainTop(pl, x)
 	}
 	for _, l := range pl.leads { // seen as the way to what is granted
-		if y := c.v.s.engine.Explain(p, a, l.Place); y.Allow {
+		if y := c.v.s.engine.Explain(c.p, a, l.Place); y.Allow {
 			return y
 		}
 	}
@@ -98,7 +97,7 @@ func (c *call) explainPlace(p *policy.Principal, a policy.Action, pl *place) pol
 }
 
 // explainName is about making or removing name in directory ino.
-func (c *call) explainName(p *policy.Principal, a policy.Action, ino backend.Ino, name string) (policy.Explanation, error) {
+func (c *call) explainName(a policy.Action, ino backend.Ino, name string) (policy.Explanation, error) {
 	var dir place
 	if err := c.place(ino, &dir); err != nil {
 		return policy.Explanation{}, err
@@ -112,23 +111,23 @@ func (c *call) explainName(p *policy.Principal, a policy.Action, ino backend.Ino
 			return policy.Explanation{}, err
 		}
 	}
-	return c.v.s.engine.Explain(p, a, dir.res), nil
+	return c.v.s.engine.Explain(c.p, a, dir.res), nil
 }
 
 // explainTop is about a directory of the root volume: it is seen because of
 // something in it.
-func (c *call) explainTop(p *policy.Principal, pl *place, x policy.Explanation) policy.Explanation {
+func (c *call) explainTop(pl *place, x policy.Explanation) policy.Explanation {
 	list, err := c.tx.List(pl.ino())
 	if err != nil {
 		return x
 	}
-	for _, l := range p.Tops(topNames[pl.top-1]) {
-		if y := c.v.s.engine.Explain(p, policy.See, l.Place); y.Allow {
+	for _, l := range c.p.Tops(topNames[pl.top-1]) {
+		if y := c.v.s.engine.Explain(c.p, policy.See, l.Place); y.Allow {
 			return y
 		}
 	}
 	for _, e := range list {
-		if y := c.v.s.engine.Explain(p, policy.See, volumeResource(topChild(pl.top-1, e.Name))); y.Allow {
+		if y := c.v.s.engine.Explain(c.p, policy.See, volumeResource(topChild(pl.top-1, e.Name))); y.Allow {
 			return y
 		}
 	}

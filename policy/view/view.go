@@ -101,7 +101,9 @@ func (v *View) principal() *policy.Principal {
 	return p
 }
 
-// decide asks the policy for p, which may be nil.
+// decide asks the policy for p, which may be nil, by the rules of p's epoch: an
+// operation is decided by those of its call's principal, also if others come into
+// force meanwhile. Publish waits for it.
 func (v *View) decide(p *policy.Principal, a policy.Action, r policy.Resource) policy.Decision {
 	return v.s.engine.Decide(p, a, r)
 }
