@@ -84,7 +84,8 @@
 // # A failed compaction
 //
 // Nor does it notice that a table of a compaction could not be written (msync), or undo
-// what it did when its manifest could not be synced. Both are found before it gives up
+// what it did when its manifest could not be synced; and it merges a damaged
+// block as it is, or takes it for the end of its table. All three are found before it gives up
 // the tables that were merged (proof.go): these stay, Updates fail with IO until the
 // store is opened again, Views go on, and Close leaves Badger as it is.
 //

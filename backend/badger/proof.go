@@ -142,6 +142,9 @@ func (r *room) syncManifest(f *os.File, sync func(*os.File) error) error {
 		err = r.proofs.check(made)
 	}
 	if err == nil {
+		err = r.merged(made, dropped)
+	}
+	if err == nil {
 		err = sync(f)
 	}
 	if err == nil {
@@ -158,6 +161,22 @@ func (r *room) syncManifest(f *os.File, sync func(*os.File) error) error {
 		r.broken(fmt.Errorf("tables could not be merged: %w", err))
 	}
 	select {} // returning an error has Badger delete the new tables, success the old ones
+}
+
+// merged tells whether the tables that are given up are whole. Badger merges a damaged
+// block as it is, with a new checksum, or takes it for the end of its table, and then what follows
+// would be in no table any more.
+func (r *room) merged(made, dropped []uint64) error {
+	for _, id := range dropped {
+		if slices.Contains(made, id) { // moved to another level
+			continue
+		}
+		f := tableFile{name: table.NewFilename(id, r.dir), id: id, compression: badgerOptions(r.dir, nil).Compression}
+		if err := f.checkBlocks(); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
 }
 
 // manifestHead is where the records of a manifest begin.
