@@ -106,17 +106,17 @@ posix: ## go-fuse's POSIX tests on real mounts of every driver
 .PHONY: crash
 crash: ## killed daemons and power cuts, each test ROUNDS times (50)
 	@scripts/deps test
-	$(GOTEST) -count=1 -v ./scripts/crashtest -rounds $(ROUNDS)
+	$(GOTEST) -count=1 -timeout=0 -v ./scripts/crashtest -rounds $(ROUNDS)
 
 .PHONY: soak
 soak: ## OPS (1000000) mixed operations over four mounts with two restarts: nothing is lost, nothing grows
 	@scripts/deps test
-	$(GOTEST) -count=1 -v ./scripts/soak -ops $(OPS) -inodes $(INODES)
+	$(GOTEST) -count=1 -timeout=0 -v ./scripts/soak -ops $(OPS) -inodes $(INODES)
 
 .PHONY: attack
 attack: ## what a soul may try: rights ended ROUNDS (50) times under it, and TIMES (20000) answers about hidden and absent paths
 	@scripts/deps test
-	$(GOTEST) -count=1 -v ./scripts/attack -rounds $(ROUNDS) -times $(TIMES)
+	$(GOTEST) -count=1 -timeout=0 -v ./scripts/attack -rounds $(ROUNDS) -times $(TIMES)
 
 .PHONY: everything
 everything: ## fsx, stress-ng, git, SQLite, listings and copies at once over three mounts, FOR (1h)
