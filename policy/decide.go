@@ -2,6 +2,7 @@ package policy
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -109,6 +110,16 @@ func (p *Principal) NameDeniedAt(file string) bool { return p.snap.names.deniedA
 // NamesByPath tells whether anything in p's epoch makes the deny-list depend on
 // where a name stands.
 func (p *Principal) NamesByPath() bool { return p.snap.names.byPath }
+
+// NamesDiffer tells whether a rule of a deny-list may hold otherwise for files below
+// a directory at one tree path than for the same below another; exceptions apart.
+func (p *Principal) NamesDiffer(from, to string) bool {
+	rule := func(r nameRule) bool { return separates(r.under, from, to) }
+	return slices.ContainsFunc(p.snap.names.rules, rule) || slices.ContainsFunc(p.own, rule)
+}
+
+// AnyOwnNames tells whether any agent has a deny-list of its own in p's epoch.
+func (p *Principal) AnyOwnNames() bool { return p != nil && len(p.snap.names.own) > 0 }
 
 // HasOwnNames tells whether p has a deny-list of its own.
 func (p *Principal) HasOwnNames() bool { return p != nil && len(p.own) > 0 }

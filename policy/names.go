@@ -108,6 +108,17 @@ func isUnder(file, under string) bool {
 	return ok && len(rest) > 1 && rest[0] == '/'
 }
 
+// separates tells whether what holds below the path under may hold otherwise for
+// what is below a directory, once that is at to instead of from.
+func separates(under, from, to string) bool {
+	if under == "" {
+		return false
+	}
+	reaches := func(dir string) bool { return strings.HasPrefix(under, dir+"/") }
+	covers := func(dir string) bool { return dir == under || isUnder(dir, under) }
+	return reaches(from) || reaches(to) || covers(from) != covers(to)
+}
+
 // judge tells of a name whether it is denied to everybody, as far as that does
 // not depend on where it stands.
 func (n *names) judge(name string) (denied, byPath bool) {

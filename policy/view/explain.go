@@ -102,6 +102,19 @@ func (c *call) explainName(a policy.Action, ino backend.Ino, name string) (polic
 	if err := c.place(ino, &dir); err != nil {
 		return policy.Explanation{}, err
 	}
+	if a == policy.Remove {
+		id, _, err := c.tx.Lookup(ino, name)
+		if err != nil {
+			return policy.Explanation{}, err
+		}
+		free, err := c.frees(ino, name, id.Ino())
+		if err != nil {
+			return policy.Explanation{}, err
+		}
+		if free { // refused as making it would be: see needBound
+			a = policy.Create
+		}
+	}
 	if a == policy.Create {
 		var err error
 		if dir.res.Denied, err = c.linkDenied(ino, name); err != nil {

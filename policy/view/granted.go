@@ -187,13 +187,22 @@ func (v *View) leadEdges(p *policy.Principal, info *tree.VolumeInfo, all bool, t
 // holds it.
 type orphan struct {
 	zone policy.Zone // in a home
-	path string      // in its volume, of its last name; where parts are granted
+	path string      // in its volume, of its last name; where that counts
+	file bool        // path is of a name, not of the directory that it was made in
 }
 
 func (s *Space) orphanPath(node backend.NodeID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.orphans[node].path
+}
+
+// orphanFile is orphanPath for a file that had a name.
+func (s *Space) orphanFile(node backend.NodeID) (path string, named bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.orphans[node]
+	return o.path, o.file
 }
 
 // as is c's view of the volume through another view, under the same lock, to ask

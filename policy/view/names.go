@@ -273,11 +273,12 @@ func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.
 }
 
 // keepPlace remembers of a node that has no name, for as long as a mount holds
-// it, its zone in a home, and where parts of the volume are granted that it was
-// called name in dir.
+// it, its zone in a home, and that it was called name in dir, where parts of the
+// volume are granted or agents have deny-lists of their own.
 func (c *call) keepPlace(node backend.NodeID, z policy.Zone, dir backend.Ino, name string) (err error) {
 	o := orphan{zone: z}
-	if c.p.AnyGrants(volumeResource(c.label)) {
+	if c.p.AnyGrants(volumeResource(c.label)) || c.p.AnyOwnNames() {
+		o.file = name != ""
 		if o.path, err = c.linkPath(tree.Link{Parent: dir, Name: name}); err != nil {
 			return err
 		}
@@ -291,7 +292,7 @@ func (c *call) keepPlace(node backend.NodeID, z policy.Zone, dir backend.Ino, na
 
 // keepsPlaces tells whether keepPlace is asked for in the volume.
 func (c *call) keepsPlaces() bool {
-	return c.label.Kind == KindHome || c.p.AnyGrants(volumeResource(c.label))
+	return c.label.Kind == KindHome || c.p.AnyOwnNames() || c.p.AnyGrants(volumeResource(c.label))
 }
 
 // Link gives node one more name. Errors: NotPermitted for a directory, Exist,

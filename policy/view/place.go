@@ -102,7 +102,7 @@ func (c *call) sees(pl *place) bool {
 func (c *call) place(ino backend.Ino, pl *place) error {
 	err := c.judged(ino, pl)
 	if err == nil && c.p.HasOwnNames() && pl.attr.Type == backend.TypeRegular {
-		pl.res.Barred, err = c.nameBarred(ino)
+		pl.res.Barred, err = c.nameBarred(&pl.attr)
 	}
 	if err == nil && c.g.Partial() {
 		err = c.grant(ino, pl)
@@ -204,11 +204,15 @@ func (c *call) linkDenied(dir backend.Ino, name string) (bool, error) {
 	return c.p.NameDeniedAt(path), err
 }
 
-// nameBarred tells whether a name that the regular file ino has is on the view's
-// own deny-list. Nothing is remembered of it, and nothing sticks: others may give
-// the file another name.
-func (c *call) nameBarred(ino backend.Ino) (barred bool, err error) {
-	err = c.tx.EachLink(ino, tree.Link{}, func(l tree.Link) (err error) {
+// nameBarred tells whether a name that a regular file has is on the view's
+// own deny-list; without any, the last that it had. Nothing is remembered of it,
+// and nothing sticks: others may give the file another name.
+func (c *call) nameBarred(a *backend.Attr) (barred bool, err error) {
+	if a.Nlink == 0 {
+		file, named := c.v.s.orphanFile(a.Node)
+		return named && c.p.NameBarredAt(volumePath(c.label)+"/"+file), nil
+	}
+	err = c.tx.EachLink(a.Node.Ino(), tree.Link{}, func(l tree.Link) (err error) {
 		if barred, err = c.linkBarred(l.Parent, l.Name); barred && err == nil {
 			err = backend.ErrStop
 		}

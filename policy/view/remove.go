@@ -66,6 +66,9 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 				return err
 			}
 		}
+		if err := c.needBound(&dir, name, id.Ino()); err != nil {
+			return err
+		}
 		undo, err := c.losesName(&dir, name, id.Ino())
 		if err != nil {
 			return err

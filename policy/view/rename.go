@@ -9,8 +9,9 @@ import (
 )
 
 // Rename moves a name, replacing what newName led to. Flags: NoReplace,
-// Exchange. Errors: those of rename(2); CrossVolume, Denied, ReadOnly; Busy for
-// the root of a volume.
+// Exchange. Errors: those of rename(2); CrossVolume, also for a directory of which
+// too much would have to be looked at (see maxFreed); Denied, ReadOnly; Busy for the
+// root of a volume.
 func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent backend.NodeID, newName string, flags RenameFlags) error {
 	return v.rename(r, parent, name, newParent, newName, flags, nil, nil)
 }
@@ -130,6 +131,9 @@ func (m *move) allowed() error {
 	if err := m.moves(&m.from, &m.to); err != nil {
 		return err
 	}
+	if err := m.stays(&m.from, &m.to); err != nil {
+		return err
+	}
 	switch {
 	case m.flags&Exchange != 0 && !m.to.there:
 		return backend.NotFound
@@ -140,9 +144,15 @@ func (m *move) allowed() error {
 		if err := c.need(policy.Remove, &m.to.dir, m.to.name); err != nil {
 			return err
 		}
-		return m.moves(&m.to, &m.from)
+		if err := m.moves(&m.to, &m.from); err != nil {
+			return err
+		}
+		return m.stays(&m.to, &m.from)
 	case m.to.there && m.flags&NoReplace == 0:
-		return c.need(policy.Remove, &m.to.dir, m.to.name)
+		if err := c.need(policy.Remove, &m.to.dir, m.to.name); err != nil || m.to.node.attr.Node == m.from.node.attr.Node {
+			return err
+		}
+		return c.needBound(&m.to.dir, m.to.name, m.to.node.ino())
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Space struct {
 
 	mu      sync.Mutex
 	views   map[*View]struct{}        // guarded by mu: those with a Revoker
-	orphans map[backend.NodeID]orphan // guarded by mu: nameless files in homes and where parts are granted
+	orphans map[backend.NodeID]orphan // guarded by mu: nameless files, where keepsPlaces says so
 	// strays are nameless nodes, with the roots of views that they had left; guarded by mu.
 	strays map[backend.NodeID]map[backend.Ino]bool
 }
