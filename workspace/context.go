@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
@@ -57,6 +58,17 @@ func short(s string) string {
 		s = strings.ToValidUTF8(s[:contextText], "") + "…"
 	}
 	return s
+}
+
+// onOneLine is a tree path as it stands in a text: what could end the line or the
+// code that it stands in is replaced, since agents choose names.
+func onOneLine(path string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '`' || !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, path)
 }
 
 func (l *Layer) contextAgent(b *strings.Builder, a *Agent, v *view.View) {
@@ -146,7 +158,7 @@ func sizeText(n uint64) string {
 
 func (l *Layer) contextProjects(b *strings.Builder, a *Agent, v *view.View) {
 	if _, seen := v.Sees(a.Active); a.Active != "" && seen {
-		fmt.Fprintf(b, "- active project: `%s`\n", a.Active)
+		fmt.Fprintf(b, "- active project: `%s`\n", onOneLine(a.Active))
 	}
 	n := 0
 	for _, p := range l.reg.Projects() {

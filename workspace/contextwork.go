@@ -58,10 +58,10 @@ func (l *Layer) contextInbox(b *strings.Builder, a *Agent, v *view.View, p Proje
 	}
 	for i, it := range items {
 		if i == contextList {
-			fmt.Fprintf(b, "- and %d more in `%s`\n", len(items)-i, p.Path)
+			fmt.Fprintf(b, "- and %d more in `%s`\n", len(items)-i, onOneLine(p.Path))
 			return
 		}
-		fmt.Fprintf(b, "- %s in `%s`: %s", it.ID, p.Path, short(strings.ToValidUTF8(it.Title, "")))
+		fmt.Fprintf(b, "- %s in `%s`: %s", it.ID, onOneLine(p.Path), short(strings.ToValidUTF8(it.Title, "")))
 		if it.By != "" {
 			fmt.Fprintf(b, " (from %s)", short(strings.ToValidUTF8(it.By, "")))
 		}
@@ -78,7 +78,7 @@ func (l *Layer) contextNews(b *strings.Builder, a *Agent, v *view.View, p Projec
 		return
 	}
 	if n.Since.IsZero() {
-		fmt.Fprintf(b, "- `%s`: you have not looked yet\n", p.Path)
+		fmt.Fprintf(b, "- `%s`: you have not looked yet\n", onOneLine(p.Path))
 		return
 	}
 	files := 0
@@ -97,7 +97,7 @@ func (l *Layer) contextNews(b *strings.Builder, a *Agent, v *view.View, p Projec
 	if files == 0 && len(entries) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "- `%s`: ", p.Path)
+	fmt.Fprintf(b, "- `%s`: ", onOneLine(p.Path))
 	if files > 0 {
 		fmt.Fprintf(b, "%d files changed (%s)", files, list(paths, files-len(paths)))
 	}

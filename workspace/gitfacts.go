@@ -77,16 +77,23 @@ func remoteOf(config string) (found string) {
 		if !ok || strings.TrimSpace(key) != "url" || !strings.HasPrefix(section, `remote "`) {
 			continue
 		}
-		if value = withoutPassword(strings.TrimSpace(value)); found == "" || section == `remote "origin"` {
+		if value = withoutPassword(strings.Trim(strings.TrimSpace(value), `"`)); found == "" || section == `remote "origin"` {
 			found = value
 		}
 	}
 	return found
 }
 
-// withoutPassword takes the password out of a URL.
+// secretPart is what may have a password in a text that is no URL.
+var secretPart = regexp.MustCompile(`:[^/@]*(?:/[^@]*)?@`)
+
+// withoutPassword takes the password out of a URL; of what only looks like one, all
+// that may be it.
 func withoutPassword(s string) string {
 	u, err := url.Parse(s)
+	if scheme, rest, ok := strings.Cut(s, "://"); err != nil && ok {
+		return scheme + "://" + secretPart.ReplaceAllString(rest, "@")
+	}
 	if err != nil || u.User == nil {
 		return s
 	}

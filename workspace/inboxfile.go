@@ -44,8 +44,9 @@ type section struct {
 
 var (
 	itemHead = regexp.MustCompile(`^[-*+][ \t]+\[([ xX])\][ \t]*(~~|\*\*)?[ \t]*INB-(\d{1,15})\b[ \t]*(?:@([\w.-]+))?[ \t]*(?:—|–|--?|:)?[ \t]*(.*?)[ \t]*$`)
-	// itemMark is what may be an item's id, however the line was mangled.
-	itemMark   = regexp.MustCompile(`(?m)^[ \t]{0,3}(?:[-*+>]|#+|\d+[.)])?[ \t]*(?:\[.?\])?[ \t]*(?:~~|\*\*|` + "`" + `)?[ \t]*INB-(\d{1,15})\b`)
+	// itemMark is what may be an item's id, however the line was mangled. Numbers
+	// of more digits are not heeded: the one after it must be readable too.
+	itemMark   = regexp.MustCompile(`(?m)^[ \t]{0,3}(?:[-*+>]|#+|\d+[.)])?[ \t]*(?:\[.?\])?[ \t]*(?:~~|\*\*|` + "`" + `)?[ \t]*INB-(\d{1,12})\b`)
 	addedLine  = regexp.MustCompile(`^[ \t]+added[ \t]+(\d{4}-\d\d-\d\d(?:[ \tT]+\d?\d:\d\d(?::\d\d)?Z?)?)(?:[ \t]+by[ \t]+(\S+))?[ \t]*$`)
 	closedLine = regexp.MustCompile(`^[ \t]+closed[ \t]+(\d{4}-\d\d-\d\d(?:[ \tT]+\d?\d:\d\d(?::\d\d)?Z?)?)(?:[ \t]+by[ \t]+(\S+))?[ \t]*(?:(?:→|->|=>)[ \t]*(.*?))?[ \t]*$`)
 	partHead   = regexp.MustCompile(`(?i)^##[ \t]*(open|closed)\b[ \t:]*$`)
@@ -120,17 +121,18 @@ func readItem(line string) (it InboxItem, ok bool) {
 	return it, true
 }
 
-// more takes a line that is set in below an item's first.
+// more takes a line that is set in below an item's first. Once one has said when it
+// was closed, or the item is open, such lines are its text.
 func (it *InboxItem) more(text, line string, start, end int) {
 	first := strings.TrimSpace(text[it.bodyAt:start]) == ""
 	it.ending = end
 	if !first {
 		return
 	}
-	if m := addedLine.FindStringSubmatch(line); m != nil && it.Added.IsZero() {
+	if m := addedLine.FindStringSubmatch(line); m != nil && it.Added.IsZero() && it.ClosedAt.IsZero() {
 		it.Added, _ = parseClock(m[1])
 		it.By, it.bodyAt = m[2], end
-	} else if m := closedLine.FindStringSubmatch(line); m != nil && it.ClosedAt.IsZero() {
+	} else if m := closedLine.FindStringSubmatch(line); m != nil && it.Closed && it.ClosedAt.IsZero() {
 		it.ClosedAt, _ = parseClock(m[1])
 		it.ClosedBy, it.Resolution, it.bodyAt = m[2], m[3], end
 	} else {

@@ -215,7 +215,7 @@ func (l *Layer) ArchiveJournal(v *view.View, project string, before time.Time) (
 	before = time.Date(before.Year(), before.Month(), 1, 0, 0, 0, 0, time.UTC)
 	err = l.amend(v, p, journalName, func(old []byte) ([]byte, error) {
 		out = Archived{}
-		byMonth := map[string][]byte{}
+		byMonth := map[string][][]byte{}
 		var left []byte
 		at := 0
 		for _, e := range parseJournal(string(old)) {
@@ -223,7 +223,7 @@ func (l *Layer) ArchiveJournal(v *view.View, project string, before time.Time) (
 				continue
 			}
 			month := e.At.Format("2006-01") + ".md"
-			byMonth[month] = append(byMonth[month], old[e.start:e.ending]...)
+			byMonth[month] = append(byMonth[month], old[e.start:e.ending])
 			left = append(left, old[at:e.start]...)
 			at = e.ending
 			out.Entries++
@@ -244,8 +244,10 @@ func (l *Layer) ArchiveJournal(v *view.View, project string, before time.Time) (
 	return out, err
 }
 
-// archive adds entries to a file of the archive that has not got them yet.
-func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries []byte) error {
+// archive adds entries to a file of the archive, but for those at the beginning
+// that it ends with: an archiving that was cut short, or had to begin again since
+// somebody changed the journal meanwhile, has put them there.
+func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries [][]byte) error {
 	at, err := p.file(v, file)
 	if err != nil {
 		return err
@@ -255,13 +257,16 @@ func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries []byte)
 	}
 	for range 16 {
 		have, etag, err := p.read(v, file)
-		if err != nil || bytes.HasSuffix(have, entries) {
+		if err != nil {
 			return err
 		}
-		if etag == "" {
-			_, err = v.MakeHere(at, bytes.NewReader(append([]byte(journalTitle+"\n"), entries...)), 0)
-		} else {
-			add := entries
+		add := bytes.Join(entries[overlap(have, entries):], nil)
+		switch {
+		case etag != "" && len(add) == 0:
+			return nil
+		case etag == "":
+			_, err = v.MakeHere(at, bytes.NewReader(append([]byte(journalTitle+"\n"), add...)), 0)
+		default:
 			if len(have) > 0 && have[len(have)-1] != '\n' {
 				add = append([]byte("\n"), add...)
 			}
@@ -272,4 +277,32 @@ func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries []byte)
 		}
 	}
 	return fail(backend.Conflict, "%s is being changed all the time; try again", at)
+}
+
+// overlap tells how many of the first of entries a journal ends with, apart from
+// the line ends behind each. It takes time in proportion to both.
+func overlap(have []byte, entries [][]byte) int {
+	bare := func(e []byte) string { return string(bytes.TrimRight(e, "\r\n")) }
+	want := make([]string, len(entries))
+	for i, e := range entries {
+		want[i] = bare(e)
+	}
+	shorter := make([]int, len(want)) // of the first i+1, the most that they begin and end with
+	next := func(n int, e string) int {
+		for n > 0 && (n == len(want) || want[n] != e) {
+			n = shorter[n-1]
+		}
+		if n < len(want) && want[n] == e {
+			n++
+		}
+		return n
+	}
+	for i := 1; i < len(want); i++ {
+		shorter[i] = next(shorter[i-1], want[i])
+	}
+	n := 0
+	for _, e := range parseJournal(string(have)) {
+		n = next(n, bare(have[e.start:e.ending]))
+	}
+	return n
 }

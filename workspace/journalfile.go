@@ -96,11 +96,12 @@ func (e *JournalEntry) encode(nl string) string {
 		fmt.Fprintf(&b, " (%s)", e.Name)
 	}
 	b.WriteByte('\n')
-	for _, line := range strings.Split(strings.ReplaceAll(e.Text, "\r\n", "\n"), "\n") {
+	for line := range strings.SplitSeq(e.Text, "\n") {
+		line = strings.TrimRight(line, "\r") // before it is judged: that is how it is read again
 		if _, is, escaped := head(line); is || escaped {
 			b.WriteByte('\\')
 		}
-		b.WriteString(strings.TrimRight(line, "\r") + "\n")
+		b.WriteString(line + "\n")
 	}
 	for i, t := range e.Todos {
 		if i == 0 {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +16,8 @@ const (
 	// newsLimit bounds the events that one look goes through; the next look goes
 	// on where it ended.
 	newsLimit = 200_000
-	// newsEntries bounds the journal's entries of one look.
-	newsEntries = 50
+	// newsEntries bounds the journal's entries of one look, of the last newsLook.
+	newsEntries, newsLook = 50, 10_000
 )
 
 // News is what happened in a project since its agent looked last.
@@ -25,6 +26,7 @@ type News struct {
 	Since   time.Time // of the last look; zero: it is the first
 	Changes Changes   // without those of .git and .pointers
 	Journal []JournalEntry
+	Left    int         // new entries before these, which are left out
 	Opened  []InboxItem // since then
 	Closed  []InboxItem
 	Mine    []InboxItem // open ones for this agent or for anyone, old ones too
@@ -59,6 +61,8 @@ func (l *Layer) WhatsNew(ctx context.Context, v *view.View, project string) (n N
 		n.Warning, err = "the pointer was not moved: "+err.Error(), nil
 	case err == nil && !ok:
 		n.Warning = p.Path + "/" + pointerFile(v.Agent()) + " is not understood, and left as it is; remove it to begin anew"
+	case err == nil && n.Left > 0:
+		n.Warning = fmt.Sprintf("the journal has %d more new entries before these: read the last %d of it", n.Left, n.Left+len(n.Journal))
 	}
 	return n, err
 }
@@ -83,11 +87,14 @@ func (l *Layer) news(ctx context.Context, v *view.View, p ProjectDir, limit int)
 		return top == ".git" || top == pointersDir
 	})
 	since := n.Since.Truncate(time.Minute) // the files have no more
-	entries, err := p.journal(v, newsEntries)
+	entries, err := p.journal(v, newsLook)
 	if err != nil {
 		return n, 0, err
 	}
 	n.Journal = slices.DeleteFunc(entries, func(e JournalEntry) bool { return e.At.Before(since) })
+	if left := len(n.Journal) - newsEntries; left > 0 {
+		n.Journal, n.Left = n.Journal[left:], left
+	}
 	items, err := p.inbox(v, "", true)
 	if err != nil {
 		return n, 0, err
