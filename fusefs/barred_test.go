@@ -306,8 +306,8 @@ func TestHiddenNamesInRenames(t *testing.T) {
 		"link":      os.Link,
 	}
 	for _, c := range []struct{ mount, mine, hidden, absent string }{
-		{top, workDir + "/own", work + "/there", work + "/absnt"},         // beside what is granted
-		{top, work + "/given/f", work + "/there", work + "/absnt"},        // in the same volume
+		{top, workDir + "/own", work + "/there", work + "/absnt"},          // beside what is granted
+		{top, work + "/given/f", work + "/there", work + "/absnt"},         // in the same volume
 		{top, work + "/given/f", work + "/there.key", work + "/absnt.key"}, // under a name that is denied
 		{top, workDir + "/own", "/agents/other/there", "/agents/other/absnt"},
 		{top, workDir + "/own", "/users/bob/there", "/users/nobody/there"},

@@ -189,13 +189,19 @@ func (t *Tree) snapshotVolumes() map[backend.VolumeID]*volume {
 // Dropped tells that nobody holds node any more: if it is an orphan it is
 // reclaimed soon.
 func (t *Tree) Dropped(node backend.NodeID) {
+	t.DroppedIf(node, func() bool { return true })
+}
+
+// DroppedIf is Dropped for whoever cannot be sure: whether nobody holds an orphan,
+// free tells, with the volume's lock held. Nobody comes to hold one by its name.
+func (t *Tree) DroppedIf(node backend.NodeID, free func() bool) {
 	v := t.vol(node.Volume())
 	if v == nil {
 		return
 	}
 	v.mu.Lock()
 	_, orphan := v.orphans[node.Ino()]
-	if orphan {
+	if orphan = orphan && free(); orphan {
 		v.orphans[node.Ino()] = false
 	}
 	v.mu.Unlock()

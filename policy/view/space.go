@@ -84,13 +84,28 @@ func (s *Space) Check(f policy.Facts) error {
 	return nil
 }
 
-// Dropped tells that no mount holds node any more: an unlinked file goes.
+// Dropped tells that no mount holds node any more, or did at a time: an unlinked
+// file goes, unless a mount has come to hold it since, by a name that it had then.
 func (s *Space) Dropped(node backend.NodeID) {
+	if _, there := s.tree.Volume(node.Volume()); !there {
+		s.forgetPlace(node)
+		return
+	}
+	s.tree.DroppedIf(node, func() bool {
+		if s.notifier != nil && s.notifier.InUse(node) {
+			return false
+		}
+		s.forgetPlace(node)
+		return true
+	})
+}
+
+// forgetPlace forgets what is remembered of a node without a name.
+func (s *Space) forgetPlace(node backend.NodeID) {
 	s.mu.Lock()
 	delete(s.orphans, node)
 	delete(s.strays, node)
 	s.mu.Unlock()
-	s.tree.Dropped(node)
 }
 
 // Sync returns when everything acknowledged so far is on disk.
