@@ -173,7 +173,7 @@ func null() json.RawMessage { return json.RawMessage("null") }
 
 // isNull tells whether raw is JSON's null, or nothing.
 func isNull(raw json.RawMessage) bool {
-	s := strings.TrimSpace(string(raw))
+	s := strings.Trim(string(raw), " \t\r\n") // JSON's white space
 	return s == "" || s == "null"
 }
 

@@ -114,6 +114,7 @@ func FuzzFieldText(f *testing.F) {
 	f.Add([]byte("1"), []byte("2"))
 	f.Add([]byte("id"), []byte("le"))
 	f.Add([]byte("\xe2"), []byte("\x82\xac"))
+	f.Add([]byte("\xe2"), []byte("\x80\x8a")) // white space, but not JSON's
 	s, err := compileFields([]byte(`{"properties":{"a":{"type":"array","items":{"type":"string"}},"n":{"type":"integer","minimum":10},"e":{"enum":["idle","busy"]},"s":{"type":"string","maxLength":5}}}`))
 	if err != nil {
 		f.Fatal(err)
