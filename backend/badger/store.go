@@ -230,6 +230,9 @@ func (s *Store) commit(lsn backend.LSN, changes []change) error {
 	case err != nil:
 		return s.commitFailed(lsn, err)
 	}
+	if err := s.witness.synced(); err != nil {
+		return s.commitFailed(lsn, err)
+	}
 	if err := s.witness.write(lsn); err != nil {
 		s.log.Warn("badger: cannot note the last Update", "dir", s.dir, "lsn", lsn, "err", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // witness is the file "durable": one line with the number of the last Update
@@ -36,6 +37,10 @@ func witnessLine(lsn backend.LSN) []byte {
 	number := fmt.Appendf(nil, "%020d", lsn)
 	return fmt.Appendf(nil, "%s %08x\n", number, crc32.Checksum(number, castagnoli))
 }
+
+// synced tells whether a commit that Badger has just synced is on the disk, see
+// [dirfs.Synced].
+func (w witness) synced() error { return dirfs.Synced(int(w.file.Fd())) }
 
 func (w witness) write(lsn backend.LSN) error {
 	_, err := w.file.WriteAt(witnessLine(lsn), 0)
