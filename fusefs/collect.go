@@ -74,7 +74,11 @@ func (k *kernel) collect(changes []view.Change) *notices {
 // or waits for one: INVAL_ENTRY would wait for it, and it perhaps for us. Nor is
 // a mount waited for that kept an earlier notice waiting too long.
 func (n *notices) decide() {
-	if len(n.entries) == 0 || (n.to.naming.Load() == 0 && n.to.overdue.Load() == 0) {
+	if len(n.entries) == 0 {
+		return
+	}
+	n.to.expiring.Add(1)
+	if n.to.naming.Load() == 0 && n.to.overdue.Load() == 0 {
 		return
 	}
 	n.epoch = true
@@ -262,6 +266,9 @@ func (n *notices) tell() {
 		}
 	case k.epochs:
 		k.dev.incEpoch()
+	}
+	if len(n.entries) > 0 {
+		k.expiring.Add(-1)
 	}
 	for i := range n.inodes {
 		if n.inodes[i].dir {

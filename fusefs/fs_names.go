@@ -126,5 +126,20 @@ func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName 
 		return fuse.EINVAL
 	}
 	r := f.request(&in.InHeader)
-	return f.status("rename", f.view.Rename(&r, from, name, to, newName, flags))
+	err := f.view.Rename(&r, from, name, to, newName, flags)
+	if err == nil {
+		f.kern.renamed()
+	}
+	return f.status("rename", err)
+}
+
+// renamed is called before a rename is answered. One that was on its way while
+// another mount put something else under the old name holds up the INVAL_ENTRY for
+// it. The kernel then moves what it had there, and the notice finds nothing under the
+// old name: the new one would lead to the wrong file for good. So where a notice
+// about names is under way, all names are asked for again.
+func (k *kernel) renamed() {
+	if k.expiring.Load() > 0 && k.epochs {
+		k.dev.incEpoch()
+	}
 }

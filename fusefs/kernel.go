@@ -25,6 +25,9 @@ type kernel struct {
 	// naming counts the requests of this mount under way that change names.
 	// It is raised when the request is read, before any lock is taken.
 	naming atomic.Int32
+	// expiring counts the notices about names that are decided on and not taken
+	// yet: see renamed.
+	expiring atomic.Int32
 	// overdue counts the notices that have been waited for long enough.
 	overdue atomic.Int32
 	// epochs tells that the kernel knows INC_EPOCH.
