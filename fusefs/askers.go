@@ -62,6 +62,44 @@ func (k *kernel) alive(tid uint32) {
 	k.mu.Unlock()
 }
 
+const (
+	// settleTime is how long the kernel may take, all but surely, to take an answer in.
+	settleTime = 50 * time.Millisecond
+	// quietDelay is how long quietly waits before it looks again.
+	quietDelay = 5 * time.Millisecond
+)
+
+// quietly sends, echoDelay from now, a notice about node that no change waits for. The kernel
+// disregards an answer that such a notice overtakes, and a read which had asked how long the file is
+// then ends where it ended before. So it is sent when no request of the mount is under way and nobody
+// was told of node just now; after blindTime in any case.
+func (k *kernel) quietly(node backend.NodeID, send func()) {
+	last := time.Now().Add(echoDelay + blindTime)
+	var try func()
+	try = func() {
+		if k.quiet(node) || time.Now().After(last) {
+			send()
+			return
+		}
+		time.AfterFunc(quietDelay, try)
+	}
+	time.AfterFunc(echoDelay, try)
+}
+
+// quiet is what quietly waits for.
+func (k *kernel) quiet(node backend.NodeID) bool {
+	k.mu.Lock()
+	now := k.now()
+	for _, a := range k.askers {
+		if (a.node == node || a.node == 0) && now-a.at < uint32(settleTime/time.Millisecond) {
+			k.mu.Unlock()
+			return false
+		}
+	}
+	k.mu.Unlock()
+	return k.busy == nil || !k.busy()
+}
+
 // asking notes that thread tid is about to be told node's attributes; node is 0
 // where they are those of a name that is yet to be looked up.
 func (k *kernel) asking(tid uint32, node backend.NodeID) {

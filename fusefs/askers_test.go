@@ -1,8 +1,11 @@
 package fusefs
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/policy/view"
 )
 
 // TestLateNotices: a file that grew is told of once more if a thread may not have
@@ -88,5 +91,72 @@ func TestAskers(t *testing.T) {
 	}
 	if n := len(l.of(7, 10*manyAskers*blind/100)); n > 100 || n < 90 {
 		t.Errorf("%d of them are pending", n)
+	}
+}
+
+// TestEchoes: a file that another mount changes is told of once more if the thread
+// that was answered its attributes may not have taken them in.
+func TestEchoes(t *testing.T) {
+	const node = 7
+	for _, c := range []struct {
+		name string
+		then func(k *kernel)
+		want bool
+	}{
+		{"nothing since", func(*kernel) {}, true},
+		{"another thread", func(k *kernel) { k.alive(2) }, true},
+		{"the same thread", func(k *kernel) { k.alive(1) }, false},
+		{"long ago", func(k *kernel) { k.start = k.start.Add(-2 * blindTime) }, false},
+	} {
+		k := newKernel(nil)
+		k.hold(node)
+		k.asking(1, node)
+		k.blind(node)
+		c.then(k)
+		got := k.collect([]view.Change{{Kind: view.AttrChanged, Node: node}})
+		if got == nil || len(got.inodes) != 1 || got.inodes[0].echo != c.want {
+			t.Errorf("%s: %+v, want echo %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestQuietly: what no change waits for is sent when nothing is asked.
+func TestQuietly(t *testing.T) {
+	const node = 7
+	k := newKernel(nil)
+	var busy atomic.Bool
+	busy.Store(true)
+	k.busy = busy.Load
+	sent := make(chan time.Time, 1)
+	start := time.Now()
+	k.quietly(node, func() { sent <- time.Now() })
+	k.asking(1, node)
+	time.Sleep(2 * echoDelay)
+	select {
+	case at := <-sent:
+		if at.Sub(start) < blindTime {
+			t.Errorf("sent after %v, while a request was under way", at.Sub(start))
+		}
+		return // this machine was too slow to tell
+	default:
+	}
+	k.asking(1, node)
+	asked := time.Now()
+	busy.Store(false)
+	if at := <-sent; at.Sub(asked) < settleTime-time.Millisecond && at.Sub(start) < blindTime {
+		t.Errorf("sent %v after an answer", at.Sub(asked))
+	}
+}
+
+// TestQuietlyInTheEnd: it is sent in any case.
+func TestQuietlyInTheEnd(t *testing.T) {
+	k := newKernel(nil)
+	k.busy = func() bool { return true }
+	sent := make(chan struct{})
+	k.quietly(7, func() { close(sent) })
+	select {
+	case <-sent:
+	case <-time.After(time.Minute):
+		t.Error("it was not sent")
 	}
 }

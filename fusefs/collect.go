@@ -200,14 +200,15 @@ func (k *kernel) dataChanged(c *view.Change, get func() *notices) {
 }
 
 // echo tells, once, whether an answer whose attributes the kernel takes unasked
-// may still be under way to it.
+// may still be under way to it: no longer if the thread has asked for something else.
 func (k *kernel) echo(node backend.NodeID, n *known) bool {
 	if n.marks&markBlind == 0 {
 		return false
 	}
 	n.marks &^= markBlind
 	k.nodes.put(node, *n)
-	return k.now()-n.at < uint32(blindTime/time.Millisecond)
+	now := k.now()
+	return now-n.at < uint32(blindTime/time.Millisecond) && len(k.askers.of(node, now)) > 0
 }
 
 // inode adds a notice, or widens one about the same node.
@@ -334,7 +335,7 @@ func (k *kernel) invalidate(in *inodeNotice) {
 		k.toldLate(in.node, in.late)
 	}
 	if in.echo {
-		time.AfterFunc(echoDelay, func() { k.dev.invalInode(node, -1, 0) })
+		k.quietly(in.node, func() { k.dev.invalInode(node, -1, 0) })
 	}
 }
 

@@ -12,6 +12,7 @@ type disputes struct {
 	contended map[backend.NodeID]*contended // open ones
 	late      map[backend.NodeID]late       // those whose end is told of once more
 	askers    askers
+	busy      func() bool // a request of the mount is under way or waits to be read; nil: never
 }
 
 // span is bytes [off, end) of a file; end 0: none.
@@ -102,7 +103,7 @@ func (k *kernel) tellLate(node backend.NodeID) {
 	cached := n.marks&markData != 0 && s.needed
 	k.mu.Unlock()
 	if cached {
-		k.invalidate(&inodeNotice{node: node, off: int64(s.off), n: int64(s.end - s.off)})
+		k.quietly(node, func() { k.invalidate(&inodeNotice{node: node, off: int64(s.off), n: int64(s.end - s.off)}) })
 	}
 }
 

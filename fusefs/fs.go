@@ -127,9 +127,10 @@ func (f *fileSystem) entry(out *fuse.EntryOut, a *backend.Attr) {
 	fill(&out.Attr, a)
 }
 
-// made answers a name that this request made.
-func (f *fileSystem) made(out *fuse.EntryOut, a *backend.Attr) fuse.Status {
+// made answers a name that a request of thread tid made.
+func (f *fileSystem) made(tid uint32, out *fuse.EntryOut, a *backend.Attr) fuse.Status {
 	f.entry(out, a)
+	f.kern.asking(tid, a.Node)
 	f.kern.blind(a.Node)
 	return fuse.OK
 }

@@ -31,7 +31,7 @@ func (f *fileSystem) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out
 	if err != nil {
 		return f.status("mknod", err)
 	}
-	return f.made(out, &a)
+	return f.made(in.Pid, out, &a)
 }
 
 func (f *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
@@ -47,7 +47,7 @@ func (f *fileSystem) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out
 	if err != nil {
 		return f.status("mkdir", err)
 	}
-	return f.made(out, &a)
+	return f.made(in.Pid, out, &a)
 }
 
 func (f *fileSystem) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
@@ -62,7 +62,7 @@ func (f *fileSystem) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name 
 	if err != nil {
 		return f.status("symlink", err)
 	}
-	return f.made(out, &a)
+	return f.made(in.Pid, out, &a)
 }
 
 func (f *fileSystem) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {

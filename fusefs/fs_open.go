@@ -108,7 +108,7 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 		}
 		return f.status("create", err)
 	}
-	f.made(&out.EntryOut, &a)
+	f.made(in.Pid, &out.EntryOut, &a)
 	f.opened(a.Node, in.Flags, true, &out.OpenOut)
 	return fuse.OK
 }
@@ -128,7 +128,7 @@ func (f *fileSystem) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Cre
 		return f.status("tmpfile", err)
 	}
 	f.kern.hold(a.Node)
-	f.made(&out.EntryOut, &a)
+	f.made(in.Pid, &out.EntryOut, &a)
 	f.opened(a.Node, in.Flags, true, &out.OpenOut)
 	return fuse.OK
 }

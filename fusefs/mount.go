@@ -153,6 +153,7 @@ func (m *Mount) openView() error {
 		acl:           m.cfg.ACL,
 	}
 	m.gate = newGate(m.fs, count)
+	k.busy = func() bool { return m.gate.inside.Load() > 0 || k.dev.asked() }
 	h.join(k)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -73,6 +74,15 @@ func (d *device) write(b *[maxNotice]byte, n int) syscall.Errno {
 	})
 	runtime.KeepAlive(b)
 	return errno
+}
+
+// asked tells whether requests wait to be read.
+func (d *device) asked() bool {
+	ready := 0
+	_ = d.conn.Control(func(fd uintptr) {
+		ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	})
+	return ready > 0
 }
 
 // invalInode drops the cached attributes of node, a wire id, and the cached
