@@ -24,7 +24,8 @@ const maxQuestions = 16
 
 // explainFile is the control file that tells what policy permits: write
 // "ACTION PATH", a line each; read the answers, a JSON object each, newest last.
-// With each write the questions before it go.
+// With each write the questions before it go. Where nothing was asked, it says how
+// to ask: also where the kernel lets nobody write.
 func explainFile() ControlFile {
 	q := &questions{}
 	return ControlFile{Name: "explain", Mode: 0o666, Visible: hasAccess, Read: q.answers, Write: q.ask}
@@ -53,6 +54,11 @@ func (q *questions) answers(v *view.View) ([]byte, error) {
 	q.mu.Lock()
 	asked := q.last
 	q.mu.Unlock()
+	if len(asked) == 0 {
+		return jsonLine(struct {
+			Note string `json:"note"`
+		}{howToAsk})
+	}
 	var out []byte
 	for _, x := range asked {
 		line, err := jsonLine(explained(v, x))
@@ -63,6 +69,11 @@ func (q *questions) answers(v *view.View) ([]byte, error) {
 	}
 	return out, nil
 }
+
+// howToAsk is the answer to no question. Of a mount that is read-only to some
+// only (a bind mount, in a container) the daemon knows nothing.
+const howToAsk = "nothing was asked: write ACTION PATH to this file, such as: read /agents/KEY/workspace/f, and read it again; " +
+	"where the file system is read-only, ask by warren policy explain, or by the MCP tool explain"
 
 // explained answers one question; what cannot be asked is told as a note.
 func explained(v *view.View, x question) view.Answer {
