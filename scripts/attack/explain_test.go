@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warrenfs/warren/scripts/stack"
 )
@@ -169,7 +170,7 @@ func TestExplainHidesAlike(t *testing.T) {
 		absent[i] = strings.ReplaceAll(p, isHidden, isAbsent)
 	}
 	for _, d := range explainDoors(t, s, mount) {
-		paths, absent := paths, absent
+		paths, absent, start := paths, absent, time.Now()
 		if d.name == "command" { // a process for each: some of those that are but a longer path
 			paths, absent = some(paths), some(absent)
 		}
@@ -181,6 +182,7 @@ func TestExplainHidesAlike(t *testing.T) {
 				}
 			}
 		}
+		t.Logf("%s: %d paths, %d actions, %v", d.name, len(paths), len(d.actions), time.Since(start))
 		// It does tell things apart that the thief may see.
 		if got := d.ask(t, "read", []string{bridge + "/site", bridge + "/" + isAbsent}); !strings.Contains(got[0], "permits") || strings.Contains(got[1], "permits") {
 			t.Errorf("%s: of what is granted %q, of nothing %q", d.name, got[0], got[1])
