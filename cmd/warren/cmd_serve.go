@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,8 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
-
-	"github.com/warrenfs/warren/fusefs"
 )
 
 type serveOptions struct {
@@ -129,18 +126,6 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 		logger.Info("stopped")
 	}
 	return err
-}
-
-// takePrinted sends to the daemon's log what libraries print by the log package of
-// the standard library, which would write to stderr: back undoes that.
-func takePrinted(to *slog.Logger) (back func()) {
-	writer, flags := log.Writer(), log.Flags()
-	log.SetFlags(0)
-	log.SetOutput(fusefs.LibraryLog(to))
-	return func() {
-		log.SetOutput(writer)
-		log.SetFlags(flags)
-	}
 }
 
 // check refuses what makes no sense, before anything is opened.

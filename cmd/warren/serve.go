@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"math"
 	"net"
@@ -140,6 +141,18 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 	}
 	stop()
 	return errors.Join(err, d.close(context.WithoutCancel(ctx)))
+}
+
+// takePrinted sends to the daemon's log what libraries print by the log package of
+// the standard library, which would write to stderr: back undoes that.
+func takePrinted(to *slog.Logger) (back func()) {
+	writer, flags := log.Writer(), log.Flags()
+	log.SetFlags(0)
+	log.SetOutput(fusefs.LibraryLog(to))
+	return func() {
+		log.SetOutput(writer)
+		log.SetFlags(flags)
+	}
 }
 
 // collectEvery is how often old files are collected.
