@@ -278,9 +278,9 @@ func TestCacheIsCedarWhileFilesMove(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	m := newMoving(t)
-	asks, swaps, moves := int64(40_000), int64(300), int64(2000)
+	asks, swaps, moves := int64(40_000), int64(150), int64(2000)
 	if testing.Short() {
-		asks, swaps, moves = 4000, 30, 200
+		asks, swaps, moves = 2000, 12, 100
 	}
 	end := time.Now().Add(time.Minute)
 	enough := func() bool {
