@@ -59,6 +59,9 @@ func TestZonesOfManyNames(t *testing.T) {
 // TestThousandsOfNames in a home cost each the same: links and removals in the
 // order of names, with the file asked for after each.
 func TestThousandsOfNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time")
+	}
 	w := newWorld(t)
 	v := w.open("web")
 	file := w.write("/agents/web/caches/first", "x")
@@ -77,9 +80,20 @@ func TestThousandsOfNames(t *testing.T) {
 		return time.Since(start)
 	}
 	round(100)
-	few, many := round(1000), round(16000)
-	t.Logf("1,000 names: %v, 16,000 names: %v", few, many)
-	if many > 16*5*few+time.Second {
-		t.Errorf("1,000 names took %v, 16,000 took %v", few, many)
+	// As many names altogether, in rounds of 1,000 and in one; another process may
+	// disturb either, so it counts if it comes out so three times.
+	for try := range 3 {
+		var few time.Duration
+		for range 8 {
+			few += round(1000)
+		}
+		many := round(8000)
+		t.Logf("8,000 names, in rounds of 1,000: %v, in one: %v", few, many)
+		if many < 4*few+200*time.Millisecond {
+			return
+		}
+		if try == 2 {
+			t.Error("a name costs more among more of them")
+		}
 	}
 }
