@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warrenfs/warren/control"
@@ -26,12 +27,22 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 	if unix.Access(a.socketPath(), unix.W_OK) != nil {
 		return nil
 	}
+	turns := &gitTurns{of: map[string]chan struct{}{}}
 	return func(ctx context.Context, c mcp.GitCall) (mcp.GitAnswer, error) {
 		ctx, cancel := context.WithTimeout(ctx, gitTime)
 		defer cancel()
-		args := []string{"run", "--agent", c.Agent, "--workdir", c.Dir, "--net", "none"}
-		if c.Net {
-			args[len(args)-1] = "host"
+		done, err := turns.take(ctx, c.Agent)
+		if err != nil {
+			return mcp.GitAnswer{}, err
+		}
+		defer done()
+		args := []string{"run", "--agent", c.Agent, "--workdir", c.Dir}
+		if !c.Net {
+			// One process, git itself: whatever a repository says by then, and whoever
+			// else writes into it while git runs, no other program is started.
+			args = append(args, "--net", "none", "--limit", "procs=1")
+		} else {
+			args = append(args, "--net", "host")
 			lent, err := keys.lend(ctx, c.Agent, func() (int, error) { return uidOf(ctx, a.client(), c.Agent) })
 			if err != nil {
 				return mcp.GitAnswer{}, err
@@ -43,6 +54,33 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 			args = append(args, "--env", e)
 		}
 		return a.runSelf(ctx, append(append(args, "--", "git"), c.Args...))
+	}
+}
+
+// gitAtOnce is how many runs of git one agent may have at once; each is a mount and
+// a few processes. Others wait.
+const gitAtOnce = 4
+
+// gitTurns are the runs of git that go on, by agent.
+type gitTurns struct {
+	mu sync.Mutex
+	of map[string]chan struct{} // there are as many as agents
+}
+
+// take waits for a turn; done gives it back. KindInterrupted: ctx ended before.
+func (g *gitTurns) take(ctx context.Context, agent string) (done func(), err error) {
+	g.mu.Lock()
+	turn := g.of[agent]
+	if turn == nil {
+		turn = make(chan struct{}, gitAtOnce)
+		g.of[agent] = turn
+	}
+	g.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, control.Errorf(control.KindInterrupted, "git was not begun: %v", ctx.Err())
 	}
 }
 

@@ -3,11 +3,13 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warrenfs/warren/control"
 )
@@ -32,7 +34,7 @@ type GitAnswer struct {
 const MaxGitOutput = 8 << 20
 
 // Git runs git where an agent's commands run and nowhere else: with its view, its
-// user and no more. Errors: KindDenied, KindNotFound, KindUnavailable of the run
+// user and no more; without Net, so that git can start no other program. Errors: KindDenied, KindNotFound, KindUnavailable of the run
 // itself; that git fails is Status.
 type Git func(context.Context, GitCall) (GitAnswer, error)
 
@@ -53,6 +55,8 @@ var gitSafe = []setting{
 	{"log.showSignature", "false"}, {"merge.verifySignatures", "false"}, {"gc.auto", "0"}, {"maintenance.auto", "false"}, {"submodule.recurse", "false"},
 	{"fetch.recurseSubmodules", "false"}, {"push.recurseSubmodules", "no"}, {"status.submoduleSummary", "false"}, {"diff.submodule", "short"},
 	{"safe.directory", "*"}, {"init.templateDir", ""}, {"protocol.allow", "never"}, {"color.ui", "false"}, {"core.quotePath", "false"},
+	{"merge.autoStash", "false"}, {"fetch.all", "false"}, {"push.followTags", "false"}, {"i18n.logOutputEncoding", "UTF-8"}, {"i18n.commitEncoding", "UTF-8"},
+	{"core.preloadIndex", "false"}, {"index.threads", "1"}, {"pack.threads", "1"}, {"checkout.workers", "1"}, // it may start no thread either
 }
 
 // setting is one value of git's configuration. The key may have any bytes in its
@@ -68,7 +72,7 @@ func gitEnv(protocols []string) []string {
 		"GIT_ALLOW_PROTOCOL=" + strings.Join(protocols, ":"),
 		// The key, if there is one, is asked for at an agent; what is in the home
 		// directory is the agent's own matter and used for nothing but known hosts.
-		"GIT_SSH_COMMAND=ssh -F /dev/null -o BatchMode=yes -o IdentityFile=none -o StrictHostKeyChecking=accept-new -o ForwardAgent=no -o PermitLocalCommand=no",
+		"GIT_SSH_VARIANT=ssh", "GIT_SSH_COMMAND=ssh -F /dev/null -o BatchMode=yes -o IdentityFile=none -o StrictHostKeyChecking=accept-new -o ForwardAgent=no -o PermitLocalCommand=no",
 	}
 }
 
@@ -88,6 +92,9 @@ var drivers = []struct {
 	{regexp.MustCompile(`(?is)^credential\..+\.helper$`), ""},
 	{regexp.MustCompile(`(?is)^submodule\..+\.update$`), "none"},
 	{regexp.MustCompile(`(?is)^gpg\.(.+\.)?program$`), "false"},
+	{regexp.MustCompile(`(?is)^hook\..+\.command$`), "true"}, // of git 2.54 and later
+	{regexp.MustCompile(`(?is)^hook\..+\.enabled$`), "false"},
+	{regexp.MustCompile(`(?is)^branch\..+\.mergeoptions$`), ""},
 }
 
 // overrides gives what takes the drivers out that names of a configuration have,
@@ -136,20 +143,65 @@ func (s *Server) repoOf(ctx context.Context, project string) (*repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := r.run(ctx, "config", "--list", "-z", "--name-only")
+	got, err := r.run(ctx, "config", "--list", "--show-origin", "-z", "--name-only")
 	if err != nil {
 		return nil, err
 	}
-	keys := strings.Split(strings.TrimSuffix(string(got.Out), "\x00"), "\x00")
+	keys, files := configKeys(string(got.Out))
 	switch {
 	case got.Status != 0 || got.Cut:
 		return nil, control.Errorf(control.KindInvalid, "%s: git does not understand the configuration: %s", place.Path, shortened(got.Err))
 	case !slices.Contains(keys, "core.repositoryformatversion"): // every repository has it
 		return nil, control.Errorf(control.KindInvalid, "%s is no git repository", place.Path)
 	}
+	if err := r.inTree(ctx, keys, files); err != nil {
+		return nil, err
+	}
 	set, filters := overrides(keys)
 	r.set, r.filters = append(slices.Clone(r.set), set...), filters
 	return r, nil
+}
+
+// configKeys reads what `git config --list --show-origin -z --name-only` prints: the
+// keys, and the files that they are from.
+func configKeys(text string) (keys, files []string) {
+	f := strings.Split(text, "\x00")
+	for i := 0; i+1 < len(f); i += 2 {
+		keys = append(keys, f[i+1])
+		if file, ok := strings.CutPrefix(f[i], "file:"); ok && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	return keys, files
+}
+
+// inTree refuses a repository whose configuration or whose files lie outside of the
+// tree, on the host: by a .git that leads there, or by core.worktree. A run may read
+// there what all may, but the tools are about the tree.
+func (r *repo) inTree(ctx context.Context, keys, files []string) error {
+	refused := control.Errorf(control.KindDenied, "%s: the repository is not in the tree, or what it includes or its files are not", r.dir)
+	for _, f := range files {
+		at, ok := below(path.Clean(f), viewDir)
+		if !ok && path.IsAbs(f) {
+			return refused
+		}
+		if !ok {
+			at = path.Join(r.dir, f)
+		}
+		if _, err := r.s.o.Client.Stat(ctx, r.agent.Key, path.Join("/", at), true); control.KindOf(err) == control.KindNotFound {
+			return refused
+		} else if err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(keys, "core.worktree") {
+		return nil
+	}
+	top, err := r.must(ctx, "rev-parse", "--show-toplevel")
+	if _, ok := below(strings.TrimSuffix(top, "\n"), viewDir); err == nil && !ok {
+		return refused
+	}
+	return err
 }
 
 // gitIn prepares git in a directory, of which nothing has been asked yet.
@@ -158,6 +210,9 @@ func (s *Server) gitIn(ctx context.Context, dir string) (*repo, error) {
 		return nil, errNoGit
 	}
 	key := s.o.Agent
+	if key == "" {
+		key = s.who
+	}
 	if key == "" {
 		c, err := s.o.Client.Context(ctx, "")
 		if err != nil {
@@ -203,6 +258,9 @@ func (s *Server) protocols(ctx context.Context) ([]string, error) {
 
 // call makes a run of git.
 func (r *repo) call(ctx context.Context, c GitCall) (GitAnswer, error) {
+	if slices.ContainsFunc(c.Args, func(a string) bool { return strings.ContainsRune(a, 0) }) {
+		return GitAnswer{}, control.Errorf(control.KindInvalid, "git: an argument with a NUL")
+	}
 	c.Agent, c.Dir = r.agent.Key, r.dir
 	c.Args = append([]string{"--no-pager", "--literal-pathspecs"}, c.Args...)
 	c.Env = append(slices.Clone(r.env), fmt.Sprint("GIT_CONFIG_COUNT=", len(r.set)))
@@ -212,7 +270,42 @@ func (r *repo) call(ctx context.Context, c GitCall) (GitAnswer, error) {
 	if !c.Net {
 		c.Env = append(c.Env, "GIT_OPTIONAL_LOCKS=0")
 	}
-	return r.s.o.Git(ctx, c)
+	ctx, ended := r.watched(ctx)
+	got, err := r.s.o.Git(ctx, c)
+	if ended() {
+		return GitAnswer{}, control.Errorf(control.KindDenied, "git was ended: the token is worth nothing any more")
+	}
+	return got, err
+}
+
+// watchEvery is how often a token is asked about while git runs for it.
+const watchEvery = time.Second
+
+// watched gives a context that ends with the token that git runs for, and what
+// tells, when it is not needed any more, whether the token has ended.
+func (r *repo) watched(ctx context.Context) (_ context.Context, ended func() bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	refused := errors.New("the token has ended")
+	if r.s.o.Agent == "" {
+		go func() {
+			tick := time.NewTicker(watchEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				if _, err := r.s.o.Client.Version(ctx); control.KindOf(err) == control.KindDenied {
+					cancel(refused)
+				}
+			}
+		}()
+	}
+	return ctx, func() bool {
+		cancel(nil)
+		return context.Cause(ctx) == refused
+	}
 }
 
 // run runs git without a network.
@@ -225,21 +318,28 @@ func (r *repo) remote(ctx context.Context, command ...string) (GitAnswer, error)
 	return r.call(ctx, GitCall{Args: command, Net: true})
 }
 
-// must is run of what has to work. KindInvalid: git failed, and what it said.
+// must is run of what has to work. KindInvalid: git failed, and what it said; or it
+// said more than is kept, of which a part would be another answer.
 func (r *repo) must(ctx context.Context, command ...string) (string, error) {
 	got, err := r.run(ctx, command...)
-	if err == nil && got.Status != 0 {
+	switch {
+	case err != nil:
+	case got.Status != 0:
 		err = control.Errorf(control.KindInvalid, "git %s: %s", command[0], shortened(got.Err))
+	case got.Cut:
+		err = control.Errorf(control.KindInvalid, "git %s: the answer has more than %d bytes; ask for less", command[0], MaxGitOutput)
 	}
 	return string(got.Out), err
 }
 
-// own gives the option that lets git's other side on this machine read a repository
-// that belongs to somebody else, as the file protocol asks for; none for another
-// protocol. url "": that of the branch's remote.
+// own gives the option that says what git's other side is, so that a configuration
+// cannot. On this machine, as the file protocol asks for, it may read a repository that
+// belongs to somebody else, and runs nothing of what that says: no hooks, and no
+// checkout, which has filters. url "": that of the branch's remote.
 func (r *repo) own(ctx context.Context, side, url string) ([]string, error) {
+	there := []string{"--" + side + "=git-" + side}
 	if !slices.Contains(r.protocols, "file") {
-		return nil, nil
+		return there, nil
 	}
 	if url == "" {
 		got, err := r.run(ctx, "ls-remote", "--get-url")
@@ -249,9 +349,10 @@ func (r *repo) own(ctx context.Context, side, url string) ([]string, error) {
 		url = strings.TrimSpace(string(got.Out))
 	}
 	if !strings.HasPrefix(url, "file://") && !path.IsAbs(url) {
-		return nil, nil
+		return there, nil
 	}
-	return []string{"--" + side + "=git -c safe.directory='*' " + side}, nil
+	return []string{"--" + side + "=git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.alternateRefsCommand=true" +
+		" -c receive.denyCurrentBranch=refuse -c receive.autogc=false -c gc.auto=0 -c maintenance.auto=false " + side}, nil
 }
 
 // maxGitSaid bounds what is told of git's own words, in bytes.

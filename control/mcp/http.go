@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,6 +25,12 @@ const (
 	// idleSession is how long a session lasts without a request; what a token
 	// needs is dropped that long after its last one.
 	idleSession = time.Hour
+	// askEvery is how often the daemon is asked about each token that has
+	// something here, and askTime how long it may take to answer.
+	askEvery = 3 * time.Second
+	askTime  = 5 * time.Second
+	// endTime bounds the wait for calls that end.
+	endTime = 5 * time.Second
 	// maxBearer bounds the text of a token, in bytes.
 	maxBearer = 512
 )
@@ -34,7 +41,8 @@ const HTTPPath = "/mcp"
 // HTTP serves any number of hosts by streamable HTTP, each as the agent of the
 // bearer token that it sends with every request. It has no rights of its own,
 // but to run git by Options.Git for the token's agent: a request is done with the token it came with, which the daemon is asked about
-// each time. A session is its token's: another's does not find it.
+// each time. A session is its token's: another's does not find it. When a token ends, its
+// sessions, streams and calls do, within seconds.
 //
 // The listener must be on a loopback address: there is no TLS. Requests that a
 // browser sends for another site's page are refused, by Host and by Origin.
@@ -49,12 +57,15 @@ type HTTP struct {
 	mu      sync.Mutex
 	bearers map[string]*bearer // by the token's hash
 	now     func() time.Time
+	closed  chan struct{}
+	closing sync.Once
 }
 
 // bearer is what one token needs.
 type bearer struct {
 	server *Server
 	used   time.Time
+	posts  posts
 }
 
 // NewHTTP makes one that asks the daemon at socket, its agent.sock. Of o, Client and
@@ -66,11 +77,12 @@ func NewHTTP(socket string, o Options) (*HTTP, error) {
 	if _, err := New(o); err != nil {
 		return nil, err
 	}
-	h := &HTTP{o: o, socket: socket, bearers: map[string]*bearer{}, now: time.Now}
+	h := &HTTP{o: o, socket: socket, bearers: map[string]*bearer{}, now: time.Now, closed: make(chan struct{})}
 	serve := sdk.NewStreamableHTTPHandler(h.serverOf, &sdk.StreamableHTTPOptions{
 		Logger: o.Log, SessionTimeout: idleSession, MaxRequestBodyBytes: maxMessage})
 	bound := auth.RequireBearerToken(h.bind, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(serve)
 	h.handler = http.NewCrossOriginProtection().Handler(h.admit(bound))
+	go h.watch()
 	return h, nil
 }
 
@@ -80,16 +92,55 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	h.handler.ServeHTTP(w, r)
+	h.handler.ServeHTTP(pace(w, r), r)
 }
 
-// Close ends all sessions.
+// Close ends all sessions and what goes on in them. It returns when that is done, or
+// after endTime.
 func (h *HTTP) Close() {
+	h.closing.Do(func() { close(h.closed) })
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	ends := make(chan struct{}, len(h.bearers))
+	n := len(h.bearers)
 	for id, b := range h.bearers {
-		b.server.end()
 		delete(h.bearers, id)
+		go func() {
+			b.server.end()
+			ends <- struct{}{}
+		}()
+	}
+	h.mu.Unlock()
+	late := time.After(endTime)
+	for range n {
+		select {
+		case <-ends:
+		case <-late:
+			return
+		}
+	}
+}
+
+// watch asks the daemon about the tokens, until Close: what goes on with one that has
+// ended is ended, though nobody asks for anything.
+func (h *HTTP) watch() {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.closed:
+			return
+		case <-tick.C:
+		}
+		h.mu.Lock()
+		all := maps.Clone(h.bearers)
+		h.mu.Unlock()
+		for id, b := range all {
+			ctx, cancel := context.WithTimeout(context.Background(), askTime)
+			if refused(ctx, b.server.o.Client, true) == http.StatusUnauthorized {
+				h.drop(id)
+			}
+			cancel()
+		}
 	}
 }
 
@@ -133,7 +184,7 @@ func (h *HTTP) admit(next http.Handler) http.Handler {
 		b, status := h.bearer(r, token)
 		switch {
 		case status == http.StatusUnauthorized:
-			h.drop(token)
+			h.drop(hashOf(token))
 			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 			http.Error(w, "the token is not known, has expired or was revoked", status)
 			return
@@ -145,8 +196,14 @@ func (h *HTTP) admit(next http.Handler) http.Handler {
 			http.Error(w, "too many tokens have sessions here; try again later", status)
 			return
 		}
-		if r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && b.server.sessions() >= maxSessions {
-			http.Error(w, "this token has too many sessions; end some", http.StatusTooManyRequests)
+		leave, why := h.enter(b, r)
+		if why != "" {
+			http.Error(w, why, http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
+		if r.Method == http.MethodPost && isBatch(r) {
+			http.Error(w, "one message at a time; batches are not understood", http.StatusBadRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -162,7 +219,7 @@ func (h *HTTP) bearer(r *http.Request, token string) (b *bearer, status int) {
 	b = h.bearers[id]
 	h.mu.Unlock()
 	if b != nil {
-		if status := refused(r, b.server.o.Client, true); status != 0 {
+		if status := refused(r.Context(), b.server.o.Client, true); status != 0 {
 			return nil, status
 		}
 		return h.keep(id, nil)
@@ -174,12 +231,15 @@ func (h *HTTP) bearer(r *http.Request, token string) (b *bearer, status int) {
 			o.Client.Close()
 		}
 	}()
-	if status := refused(r, o.Client, false); status != 0 {
+	if status := refused(r.Context(), o.Client, false); status != 0 {
 		return nil, status
 	}
 	fresh, err := New(o)
 	if err != nil { // NewHTTP has tried
 		return nil, http.StatusServiceUnavailable
+	}
+	if c, err := o.Client.Context(r.Context(), ""); err == nil {
+		fresh.who = c.Agent
 	}
 	if err := fresh.EnterProject(r.Context()); err != nil {
 		o.Log.Warn("the project is not there yet", "project", o.Project, "err", err)
@@ -189,8 +249,8 @@ func (h *HTTP) bearer(r *http.Request, token string) (b *bearer, status int) {
 
 // refused asks the daemon about a client's token: 0, it is good, or was and the daemon
 // is not there.
-func refused(r *http.Request, c *control.Client, was bool) (status int) {
-	_, err := c.Version(r.Context())
+func refused(ctx context.Context, c *control.Client, was bool) (status int) {
+	_, err := c.Version(ctx)
 	switch kind := control.KindOf(err); {
 	case err == nil, was && kind == control.KindUnavailable:
 		return 0
@@ -211,7 +271,7 @@ func (h *HTTP) keep(id string, fresh *Server) (b *bearer, status int) {
 	case b != nil:
 	case fresh == nil: // it was dropped meanwhile
 		return nil, http.StatusUnauthorized
-	case len(h.bearers) >= maxBearers:
+	case len(h.bearers) >= maxBearers && !h.makeRoom():
 		return nil, http.StatusTooManyRequests
 	default:
 		b = &bearer{server: fresh}
@@ -224,22 +284,39 @@ func (h *HTTP) keep(id string, fresh *Server) (b *bearer, status int) {
 // sweep forgets tokens that nobody uses; mu held.
 func (h *HTTP) sweep(now time.Time) {
 	for id, b := range h.bearers {
-		if now.Sub(b.used) > idleSession && b.server.sessions() == 0 {
+		if now.Sub(b.used) > idleSession && b.server.sessions() == 0 && b.posts.n == 0 {
 			b.server.end()
 			delete(h.bearers, id)
 		}
 	}
 }
 
-// drop ends the sessions of a token that is worth nothing any more.
-func (h *HTTP) drop(token string) {
-	id := hashOf(token)
+// makeRoom forgets the token, of those that have nothing here, that was used longest
+// ago; mu held. false: each has something.
+func (h *HTTP) makeRoom() bool {
+	oldest := ""
+	for id, b := range h.bearers {
+		if b.server.sessions() == 0 && b.posts.n == 0 && (oldest == "" || b.used.Before(h.bearers[oldest].used)) {
+			oldest = id
+		}
+	}
+	if oldest == "" {
+		return false
+	}
+	h.bearers[oldest].server.end() // it has no sessions, so this does not wait
+	delete(h.bearers, oldest)
+	return true
+}
+
+// drop ends what goes on with a token that is worth nothing any more, without waiting
+// for it.
+func (h *HTTP) drop(id string) {
 	h.mu.Lock()
 	b := h.bearers[id]
 	delete(h.bearers, id)
 	h.mu.Unlock()
 	if b != nil {
-		b.server.end()
+		go b.server.end()
 	}
 }
 
@@ -261,8 +338,10 @@ func (s *Server) sessions() (n int) {
 	return n
 }
 
-// end ends all sessions and lets go of the client.
+// end ends all calls and sessions and lets go of the client. It waits for the calls to
+// have ended.
 func (s *Server) end() {
+	s.load.end()
 	for x := range s.sdk.Sessions() {
 		_ = x.Close()
 	}

@@ -36,7 +36,9 @@ type Options struct {
 type Server struct {
 	o   Options
 	sdk *sdk.Server
+	who string // key of the agent, for the log; "": not known
 
+	load  *load
 	watch watch
 
 	mu    sync.Mutex
@@ -48,7 +50,7 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, roots: map[*sdk.ServerSession]hostRoots{}}
+	s := &Server{o: o, who: o.Agent, load: newLoad(), roots: map[*sdk.ServerSession]hostRoots{}}
 	options := &sdk.ServerOptions{Instructions: instructions(&o), Capabilities: &sdk.ServerCapabilities{},
 		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe}
 	s.watchRoots(options)

@@ -122,9 +122,7 @@ const maxArguments = 56 << 20
 func (s *Server) handler(t tool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		start := time.Now()
-		done := progress(ctx, req, t.def.Name)
-		r, err := t.call(ctx, s, req)
-		done()
+		r, err := s.paced(ctx, t, req)
 		if r != nil && r.InputRequests != nil {
 			return r, nil // the host is asked something, and makes the call again
 		}
@@ -133,9 +131,20 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 			outcome = string(kindOf(err))
 			r = &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: errorText(err)}}}
 		}
-		s.o.Log.Info("call", "agent", s.o.Agent, "tool", t.def.Name, "ms", float64(time.Since(start).Microseconds())/1000, "outcome", outcome)
+		s.o.Log.Info("call", "agent", s.who, "tool", t.def.Name, "ms", float64(time.Since(start).Microseconds())/1000, "outcome", outcome)
 		return r, nil
 	}
+}
+
+// paced makes a call in its turn, and tells a host that asked how it goes on.
+func (s *Server) paced(ctx context.Context, t tool, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	defer progress(ctx, req, t.def.Name)()
+	ctx, done, err := s.load.begin(ctx, len(req.Params.Arguments))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return t.call(ctx, s, req)
 }
 
 // call checks the arguments and does the tool.

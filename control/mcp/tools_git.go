@@ -66,7 +66,7 @@ func gitStatus(ctx context.Context, s *Server, in inProjectIn) (gitStatusOut, sa
 	names := []string{"staged", "modified", "untracked"}
 	for i, list := range [][]string{out.Staged, out.Modified, out.Untracked} {
 		if len(list) > 0 {
-			fmt.Fprintf(&b, "%s: %s\n", names[i], strings.Join(list, ", "))
+			fmt.Fprintf(&b, "%s: %s\n", names[i], onOneLine(strings.Join(list, ", ")))
 		}
 	}
 	return out, said{text: b.String()}, nil
@@ -227,7 +227,7 @@ func commitsText(commits []control.Commit) string {
 	var b strings.Builder
 	for _, c := range commits {
 		first, _, _ := strings.Cut(c.Message, "\n")
-		fmt.Fprintf(&b, "%s %s %s: %s\n", shortHash(c.SHA), c.At.Format(time.DateOnly), c.Author, first)
+		fmt.Fprintf(&b, "%s %s %s: %s\n", shortHash(c.SHA), c.At.Format(time.DateOnly), onOneLine(c.Author), onOneLine(first))
 	}
 	return b.String()
 }
@@ -310,7 +310,7 @@ func gitCommit(ctx context.Context, s *Server, in gitCommitIn) (gitCommitted, sa
 	if got.Status == 0 {
 		return gitCommitted{}, said{}, control.Errorf(control.KindConflict, "nothing is staged: git_add first")
 	}
-	if _, err := r.must(ctx, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=strip", "-m", "["+r.agent.Key+"] "+in.Message); err != nil {
+	if _, err := r.must(ctx, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-m", "["+r.agent.Key+"] "+in.Message); err != nil {
 		return gitCommitted{}, said{}, err
 	}
 	sha, err := r.commit(ctx, "", "HEAD")
@@ -402,22 +402,41 @@ func inTheWay(text string) (files []string) {
 	return files
 }
 
+// branch gives the full name of the branch that is checked out, and the remote that
+// it goes to: its upstream's, or else origin. KindConflict: none is checked out.
+func (r *repo) branch(ctx context.Context) (ref, remote string, err error) {
+	text, err := r.must(ctx, "for-each-ref", "--format=%(HEAD)%(refname) %(upstream:remotename)", "refs/heads")
+	if err != nil {
+		return "", "", err
+	}
+	for line := range strings.Lines(text) {
+		if line, ok := strings.CutPrefix(line, "*"); ok {
+			ref, remote, _ = strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		}
+	}
+	switch {
+	case ref == "":
+		return "", "", control.Errorf(control.KindConflict, "no branch with a commit is checked out")
+	case remote == "", remote == ".":
+		remote = "origin"
+	}
+	return ref, remote, nil
+}
+
 func gitPush(ctx context.Context, s *Server, in inProjectIn) (gitDone, said, error) {
 	r, err := s.repoOf(ctx, in.Project)
 	if err != nil {
 		return gitDone{}, said{}, err
 	}
-	remote := "origin"
-	if got, err := r.run(ctx, "rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}"); err != nil {
+	branch, remote, err := r.branch(ctx)
+	if err != nil {
 		return gitDone{}, said{}, err
-	} else if name, _, ok := strings.Cut(strings.TrimSpace(string(got.Out)), "/"); ok && got.Status == 0 {
-		remote = name
 	}
 	own, err := r.own(ctx, "receive-pack", "")
 	if err != nil {
 		return gitDone{}, said{}, err
 	}
-	got, err := r.remote(ctx, slices.Concat([]string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules", "--set-upstream"}, own, []string{"--", remote, "HEAD"})...)
+	got, err := r.remote(ctx, slices.Concat([]string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules", "--set-upstream"}, own, []string{"--", remote, branch + ":" + branch})...)
 	if err == nil && got.Status != 0 {
 		err = control.Errorf(control.KindConflict, "git push: %s", shortened(append(got.Out, got.Err...)))
 	}

@@ -3,8 +3,10 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/warrenfs/warren/control"
@@ -85,7 +87,7 @@ func listWorkspaces(ctx context.Context, s *Server, _ struct{}) (workspacesOut, 
 		if p.Active {
 			active = " (active)"
 		}
-		fmt.Fprintf(&text, "project %s at %s%s\n", p.Name, p.Path, active)
+		fmt.Fprintf(&text, "project %s at %s%s\n", onOneLine(p.Name), onOneLine(p.Path), active)
 	}
 	for _, w := range ws {
 		out.Workspaces = append(out.Workspaces, workspaceOut{UUID: w.UUID, Kind: w.Kind, Name: w.Name, Path: w.Path})
@@ -95,12 +97,12 @@ func listWorkspaces(ctx context.Context, s *Server, _ struct{}) (workspacesOut, 
 }
 
 func placeOf(p control.ProjectPlace, err error) (control.ProjectPlace, said, error) {
-	text := fmt.Sprintf("project %s at %s", p.Name, p.Path)
+	text := fmt.Sprintf("project %s at %s", onOneLine(p.Name), onOneLine(p.Path))
 	if p.Active {
 		text += ", active"
 	}
 	if p.Head != "" {
-		text += fmt.Sprintf("; git: HEAD %s, branch %s, remote %s", p.Head, p.Branch, p.Remote)
+		text += fmt.Sprintf("; git: HEAD %s, branch %s, remote %s", p.Head, onOneLine(p.Branch), onOneLine(p.Remote))
 	}
 	return p, said{text: text + "\n"}, err
 }
@@ -158,6 +160,18 @@ func readJournal(ctx context.Context, s *Server, in readJournalIn) (control.Jour
 	return got, said{text: entriesText(got.Entries)}, err
 }
 
+// onOneLine is a name, or a line of another's text, as it stands in an answer's text:
+// what could pass for another line of the answer is written as Go writes it.
+func onOneLine(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }) {
+		return s
+	}
+	q := strconv.Quote(s)
+	return strings.ReplaceAll(strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`), `\t`, "\t")
+}
+
+// entriesText has the entries with their text set in, so that no line of it passes for
+// what is around it.
 func entriesText(entries []control.JournalEntry) string {
 	var b strings.Builder
 	for _, e := range entries {
@@ -165,7 +179,10 @@ func entriesText(entries []control.JournalEntry) string {
 		if e.Name != "" {
 			fmt.Fprintf(&b, " (%s)", e.Name)
 		}
-		fmt.Fprintf(&b, "\n%s\n", e.Text)
+		b.WriteByte('\n')
+		for line := range strings.SplitSeq(e.Text, "\n") {
+			fmt.Fprintf(&b, "  %s\n", onOneLine(line))
+		}
 		for _, t := range e.Todos {
 			fmt.Fprintf(&b, "TODO @%s: %s\n", t.For, t.Text)
 		}
@@ -225,7 +242,7 @@ func whatsNew(ctx context.Context, s *Server, in inProjectIn) (control.News, sai
 	bare(&n.Changes)
 	AddCommits(ctx, s.o, &n)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s", n.Project.Path)
+	fmt.Fprintf(&b, "%s", onOneLine(n.Project.Path))
 	if n.Since != nil {
 		fmt.Fprintf(&b, " since %s", n.Since.Format(time.RFC3339))
 	}
@@ -247,7 +264,7 @@ func whatsNew(ctx context.Context, s *Server, in inProjectIn) (control.News, sai
 			if i == 0 {
 				fmt.Fprintf(&b, "\n%s:\n", part.title)
 			}
-			fmt.Fprintf(&b, "%s @%s %s %s\n", it.ID, it.For, it.Title, it.Resolution)
+			fmt.Fprintf(&b, "%s @%s %s %s\n", it.ID, it.For, onOneLine(it.Title), onOneLine(it.Resolution))
 		}
 	}
 	if n.More {
@@ -271,9 +288,9 @@ func changesText(c *control.Changes, by bool) string {
 	var b strings.Builder
 	for _, l := range c.Lists() {
 		for _, x := range *l.List {
-			fmt.Fprintf(&b, "%s %s", strings.ReplaceAll(l.Name, "_", " "), x.Path)
+			fmt.Fprintf(&b, "%s %s", strings.ReplaceAll(l.Name, "_", " "), onOneLine(x.Path))
 			if x.From != "" {
-				fmt.Fprintf(&b, " (from %s)", x.From)
+				fmt.Fprintf(&b, " (from %s)", onOneLine(x.From))
 			}
 			if by {
 				fmt.Fprintf(&b, " by %s", strings.Join(x.By, ", "))
@@ -306,7 +323,7 @@ type beginIn struct {
 
 func beginDelegation(ctx context.Context, s *Server, in beginIn) (control.Delegation, said, error) {
 	d, err := s.o.Client.Delegate(ctx, control.DelegationSpec{Agent: s.o.Agent, Delegate: in.Agent, Project: in.Project})
-	return d, said{text: fmt.Sprintf("%s works in %s; delegation %s\n", d.Delegate, d.Workspace, d.ID)}, err
+	return d, said{text: fmt.Sprintf("%s works in %s; delegation %s\n", d.Delegate, onOneLine(d.Workspace), d.ID)}, err
 }
 
 type diffIn struct {
@@ -320,5 +337,5 @@ func delegationDiff(ctx context.Context, s *Server, in diffIn) (control.Delegati
 		return d, said{}, err
 	}
 	bare(&d.Changes)
-	return d, said{text: fmt.Sprintf("%s in %s:\n%s", d.Delegate, d.Workspace, changesText(&d.Changes, in.All))}, nil
+	return d, said{text: fmt.Sprintf("%s in %s:\n%s", d.Delegate, onOneLine(d.Workspace), changesText(&d.Changes, in.All))}, nil
 }
