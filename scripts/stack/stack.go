@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Stack is one store, the daemon that holds it, and mounts on it.
@@ -142,8 +144,19 @@ func (s *Stack) Signal(sig syscall.Signal) error {
 	}
 }
 
-// Pause stops the daemon where it is; only a signal that ends it goes on.
-func (s *Stack) Pause() error { return s.daemon.Process.Signal(syscall.SIGSTOP) }
+// Pause stops the daemon where it is, and returns when all of it stands; only a signal
+// that ends it goes on.
+func (s *Stack) Pause() error {
+	if err := s.daemon.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, s.daemon.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
 
 // Resume ends Pause.
 func (s *Stack) Resume() error { return s.daemon.Process.Signal(syscall.SIGCONT) }
