@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -65,6 +66,7 @@ func newDevice(t *testing.T, size int64) (*device, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepToOurselves(t)
 	t.Cleanup(func() {
 		if err := server.Unmount(); err != nil {
 			t.Error(err)
@@ -72,6 +74,26 @@ func newDevice(t *testing.T, size int64) (*device, string) {
 		_ = file.Close()
 	})
 	return d, filepath.Join(dir, "disk")
+}
+
+// keepToOurselves has no child inherit our ends of FUSE connections, which go-fuse opens without
+// O_CLOEXEC: if the test were killed, a daemon that it started would keep the device from
+// failing, and every sync(2) on this machine would wait for it.
+func keepToOurselves(t *testing.T) {
+	t.Helper()
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range fds {
+		if to, err := os.Readlink(link); err == nil && to == "/dev/fuse" {
+			fd, err := strconv.Atoi(filepath.Base(link))
+			if err != nil {
+				t.Fatal(err)
+			}
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // fails throws the dice for one request of a kind.
