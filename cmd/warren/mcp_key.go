@@ -61,7 +61,10 @@ func (k deployKeys) lend(ctx context.Context, who string, uidOf func() (int, err
 			return lent{close: func() {}}, nil
 		}
 	}
-	ring := agent.NewKeyring()
+	ring, ok := agent.NewKeyring().(agent.ExtendedAgent)
+	if !ok {
+		return lent{}, errors.New("deploy key: the keyring cannot choose how an RSA key signs")
+	}
 	if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
 		return lent{}, fmt.Errorf("deploy key: %w", err)
 	}
@@ -90,8 +93,8 @@ func (k deployKeys) lend(ctx context.Context, who string, uidOf func() (int, err
 		close: func() { _ = l.Close(); _ = os.RemoveAll(dir) }}, nil
 }
 
-// readOnlyRing signs, and lets nobody add, remove or lock.
-type readOnlyRing struct{ agent.Agent }
+// readOnlyRing signs, RSA keys with SHA-2 as well, and lets nobody add, remove or lock.
+type readOnlyRing struct{ agent.ExtendedAgent }
 
 var errReadOnly = errors.New("this agent only signs")
 
@@ -102,8 +105,11 @@ func (readOnlyRing) RemoveAll() error               { return errReadOnly }
 func (readOnlyRing) Lock([]byte) error              { return errReadOnly }
 func (readOnlyRing) Unlock([]byte) error            { return errReadOnly }
 func (readOnlyRing) Signers() ([]ssh.Signer, error) { return nil, errReadOnly }
+func (readOnlyRing) Extension(string, []byte) ([]byte, error) {
+	return nil, agent.ErrExtensionUnsupported
+}
 
-func serveKey(l net.Listener, ring agent.Agent) {
+func serveKey(l net.Listener, ring agent.ExtendedAgent) {
 	for {
 		c, err := l.Accept()
 		if err != nil {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/pem"
 	"errors"
 	"net"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -86,5 +89,38 @@ func TestDeployKey(t *testing.T) {
 		if _, err := readDeployKeys(bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}
+	}
+}
+
+// TestLentRSAKey: an RSA key signs as today's servers want it, not with SHA-1.
+func TestLentRSAKey(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	lent, err := deployKeys{"": key}.lend(ctx, "web", func() (int, error) { return os.Getuid(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lent.close()
+	dir, _, _ := strings.Cut(lent.args[1], ":")
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, "agent.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := agent.NewClient(conn)
+	keys, err := client.List()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	sig, err := client.SignWithFlags(keys[0], []byte("challenge"), agent.SignatureFlagRsaSha256)
+	if err != nil || sig.Format != ssh.KeyAlgoRSASHA256 {
+		t.Errorf("signed %v, %v; want %s", sig, err, ssh.KeyAlgoRSASHA256)
+	}
+	if err := client.RemoveAll(); err == nil {
+		t.Error("the borrower may remove keys")
 	}
 }
