@@ -175,5 +175,9 @@ func (a *app) transferred(t control.Transfer, here *control.Transfer, did string
 	if a.json {
 		return &statusError{code: exitPartial}
 	}
-	return control.Errorf(control.KindPartial, "%d things were left out", t.SkippedCount)
+	what := "entries were"
+	if t.SkippedCount == 1 {
+		what = "entry was"
+	}
+	return control.Errorf(control.KindPartial, "%d %s left out", t.SkippedCount, what)
 }

@@ -315,7 +315,7 @@ func (i *importer) fits(e *archive.Entry, at *spot) error {
 	case isDir && at.node.IsDir(), !isDir && !at.node.IsDir() && i.force:
 		return nil
 	case !isDir && !at.node.IsDir():
-		return &backend.Error{Op: "import", Path: e.Path, Kind: backend.Exist, Err: errors.New("--force replaces files")}
+		return &backend.Error{Op: "import", Path: e.Path, Kind: backend.Exist, Err: errors.New("nothing was imported; --force replaces files")}
 	}
 	return &backend.Error{Op: "import", Path: e.Path, Kind: backend.Exist, Err: errors.New("one is a directory and the other is not")}
 }
