@@ -117,6 +117,9 @@ func runUmount(ctx context.Context, a *app, o *umountOptions, dir string) error 
 	} else {
 		got, err = a.client().Unmount(ctx, abs, o.Force)
 	}
+	if control.KindOf(err) == control.KindUnavailable {
+		err = control.Errorf(control.KindUnavailable, "%v; a mount whose daemon is gone is taken away by `umount %s` as well", err, abs)
+	}
 	if err != nil {
 		return err
 	}
