@@ -24,28 +24,12 @@ func TestMergeOfDamaged(t *testing.T) {
 	s := openFull(t, dir)
 	first := filepath.Join(dir, "000001.sst")
 	damaged := false
-	want := map[string][]byte{}
-	var refused error
-	for n := 0; n < 100 && refused == nil; n++ {
-		batch := rows(r, n*60, 60)
-		_, refused = s.Update(ctx, func(tx backend.Tx) error {
-			for k, v := range batch {
-				if err := tx.Set([]byte(k), v); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if refused == nil {
-			for k, v := range batch {
-				want[k] = v
-			}
-		}
+	want, refused := fills(s, r, func() {
 		if info, err := os.Stat(first); !damaged && err == nil && settled(info) {
 			flip(t, first, info.Size()/3)
 			damaged = true
 		}
-	}
+	})
 	for end := time.Now().Add(time.Minute); damaged && refused == nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		_, refused = s.Update(ctx, func(tx backend.Tx) error { return tx.Set([]byte("one more"), nil) })
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -131,6 +132,28 @@ func rows(r *rand.Rand, from, n int) map[string][]byte {
 	return out
 }
 
+// fills writes rows until an Update is refused, two hundred megabytes at most, and calls
+// then after each Update. It gives what was acknowledged.
+func fills(s *badger.Store, r *rand.Rand, then func()) (want map[string][]byte, refused error) {
+	want = map[string][]byte{}
+	for n := 0; n < 100 && refused == nil; n++ {
+		batch := rows(r, n*60, 60)
+		_, refused = s.Update(ctx, func(tx backend.Tx) error {
+			for k, v := range batch {
+				if err := tx.Set([]byte(k), v); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if refused == nil {
+			maps.Copy(want, batch)
+		}
+		then()
+	}
+	return want, refused
+}
+
 // TestFailedCompaction: the disk fails while tables are merged, of which Badger
 // itself takes no notice. Nothing that was acknowledged is lost by that: what is not
 // merged stays, and the store asks to be opened anew.
@@ -156,24 +179,7 @@ func TestFailedCompaction(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		works()
 	}()
-	want := map[string][]byte{}
-	var refused error
-	for n := 0; n < 100 && refused == nil; n++ {
-		batch := rows(r, n*60, 60)
-		_, refused = s.Update(ctx, func(tx backend.Tx) error {
-			for k, v := range batch {
-				if err := tx.Set([]byte(k), v); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if refused == nil {
-			for k, v := range batch {
-				want[k] = v
-			}
-		}
-	}
+	want, refused := fills(s, r, func() {})
 	<-failed
 	if refused != nil && backend.KindOf(refused) != backend.IO && backend.KindOf(refused) != backend.NoSpace {
 		t.Errorf("an Update says %v", refused)
