@@ -117,7 +117,8 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 			return nil, &backend.Error{Kind: backend.Busy, Err: errors.New("this mount is served already")}
 		}
 	}
-	m := &Mount{hub: h, cfg: cfg, minor: number, since: time.Now(), done: make(chan struct{}), ended: make(chan struct{})}
+	m := &Mount{hub: h, cfg: cfg, minor: number, since: time.Now(),
+		taking: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
 	if err := m.openView(); err != nil {
 		over()
 		unix.Close(fd)

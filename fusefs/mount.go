@@ -48,7 +48,8 @@ type Mount struct {
 	minor uint32 // number of the FUSE connection
 	since time.Time
 
-	taking sync.Mutex    // held while it is taken out of the tree
+	taking chan struct{} // holds one while somebody takes it out of the tree
+	out    atomic.Bool   // it was seen to be out of the tree; see inTree
 	taken  bool          // see Taken; set before done is closed
 	left   atomic.Bool   // it is to stay in the tree when it ends
 	end    sync.Once     // of the mount
@@ -84,7 +85,7 @@ func (h *Hub) Mount(ctx context.Context, cfg Config) (*Mount, error) {
 		return nil, err
 	}
 	defer h.unreserve(dir)
-	m := &Mount{hub: h, cfg: cfg, since: time.Now(), done: make(chan struct{}), ended: make(chan struct{})}
+	m := &Mount{hub: h, cfg: cfg, since: time.Now(), taking: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
 	if err := m.openView(); err != nil {
 		return nil, err
 	}

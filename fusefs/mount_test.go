@@ -430,7 +430,7 @@ func TestMountByHelper(t *testing.T) {
 	if e, ok := topMount(m.Dir()); !ok || e.Type != fsType {
 		t.Errorf("mounted as %+v", e)
 	}
-	must(t, fusermountU("-u", m.Dir()))
+	must(t, fusermountU(t.Context(), "-u", m.Dir()))
 	m.Wait()
 	_, err := s.hub.Mount(context.Background(), Config{Agent: "gaia", Dir: m.Dir(), UID: 7})
 	if backend.KindOf(err) != backend.NotPermitted {

@@ -173,9 +173,9 @@ func receiveFD(sock int) (int, error) {
 func (h *Hub) helper() bool { return h.tests.helper || os.Geteuid() != 0 }
 
 // unmount takes away what is mounted at dir. EBUSY while it is in use.
-func unmount(dir string, helper bool) error {
+func unmount(ctx context.Context, dir string, helper bool) error {
 	if helper {
-		return fusermountU("-u", dir)
+		return fusermountU(ctx, "-u", dir)
 	}
 	return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
 }
@@ -183,19 +183,23 @@ func unmount(dir string, helper bool) error {
 // detach takes it out of the tree at once; it goes when nobody uses it.
 func detach(dir string, helper bool) error {
 	if helper {
-		return fusermountU("-uz", dir)
+		return fusermountU(context.Background(), "-uz", dir)
 	}
 	return unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 }
 
-func fusermountU(flag, dir string) error {
+// fusermountU has ended, with the umount(8) that it may start, when this returns.
+func fusermountU(ctx context.Context, flag, dir string) error {
 	bin, err := exec.LookPath("fusermount3")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, bin, flag, "--", dir).CombinedOutput()
+	cmd := exec.CommandContext(ctx, bin, flag, "--", dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	out, err := cmd.CombinedOutput()
 	if err != nil && bytes.Contains(out, []byte("busy")) {
 		return syscall.EBUSY
 	}

@@ -43,9 +43,13 @@ func countMounts(dir string) int {
 	return n
 }
 
-// stillMounted tells whether the connection minor is mounted at dir.
+// stillMounted tells whether the connection minor is mounted at dir, as it is
+// taken to be while the table cannot be read.
 func stillMounted(dir string, minor uint32) bool {
-	table, _ := mountTable()
+	table, err := mountTable()
+	if err != nil && len(table) == 0 {
+		return true
+	}
 	for _, e := range table {
 		if e.Dir == dir && e.Minor == minor && e.Type == fsType {
 			return true

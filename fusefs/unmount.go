@@ -33,7 +33,7 @@ func (m *Mount) serve(t server) {
 // and out of the hub, and lets go of all that it held. Every call returns when that is done.
 func (m *Mount) finish() {
 	m.end.Do(func() {
-		m.taken = !stillMounted(m.cfg.Dir, m.minor)
+		m.taken = !m.inTree()
 		if !m.left.Load() {
 			if err := m.detach(); err != nil {
 				m.fs.log.Warn("dead mount stays", "err", err)
@@ -132,12 +132,13 @@ func (m *Mount) Unmount(ctx context.Context, force bool) error {
 	return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy, Err: ErrElsewhere}
 }
 
-// unmountByForce tries without for a moment.
+// unmountByForce tries without for a moment. No attempt of that outlives it: it
+// could take away what is mounted there next.
 func (m *Mount) unmountByForce(ctx context.Context) error {
 	gently, cancel := context.WithTimeout(ctx, gentleTime)
 	defer cancel()
 	tried := make(chan error, 1)
-	go func() { tried <- m.tryUnmount(gently) }() // umount(2) may write pages back
+	go func() { tried <- m.tryUnmount(gently) }() // umount(2) may write pages back, out of the tree
 	select {
 	case err := <-tried:
 		if err == nil && wait(ctx, graceTime, m.done) {
@@ -182,10 +183,7 @@ func wait(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 // tryUnmount asks a few times: RELEASE of the last file may be on its way.
 func (m *Mount) tryUnmount(ctx context.Context) error {
 	for try := 0; ; try++ {
-		if !stillMounted(m.cfg.Dir, m.minor) {
-			return nil // somebody else did it
-		}
-		err := unmount(m.cfg.Dir, m.hub.helper())
+		err := m.take(func() error { return unmount(ctx, m.cfg.Dir, m.hub.helper()) })
 		if !errors.Is(err, unix.EBUSY) || try == 20 {
 			return err
 		}
@@ -200,37 +198,70 @@ func (m *Mount) tryUnmount(ctx context.Context) error {
 }
 
 // kill ends the connection, where it can, and takes the mount out of the tree.
-// A mount that is out already is left alone: what is at its place, and what has
-// its number, may be another.
 func (m *Mount) kill() (aborted bool, err error) {
-	if !stillMounted(m.cfg.Dir, m.minor) {
-		return false, nil
-	}
 	if m.hub.helper() {
-		aborted = abort(m.minor)
+		if m.inTree() {
+			aborted = abort(m.minor)
+		}
 		return aborted, m.detach() // the end of the connection may have come first
 	}
-	m.taking.Lock()
-	defer m.taking.Unlock()
-	err = unix.Unmount(m.cfg.Dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	if err != nil && !stillMounted(m.cfg.Dir, m.minor) {
-		return false, nil
-	}
-	return err == nil, err
+	err = m.take(func() error {
+		err := unix.Unmount(m.cfg.Dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		aborted = err == nil
+		return err
+	})
+	return aborted, err
 }
 
 // detach takes the mount out of the tree if it is there.
 func (m *Mount) detach() error {
-	m.taking.Lock()
-	defer m.taking.Unlock()
-	if !stillMounted(m.cfg.Dir, m.minor) {
+	return m.take(func() error { return detach(m.cfg.Dir, m.hub.helper()) })
+}
+
+// take takes the mount out of the tree by how, if it is there. One goes at a
+// time, until the kernel has decided: how names a place, and when the mount is
+// out another may be there, even one with its number.
+func (m *Mount) take(how func() error) error {
+	if !m.grab() {
 		return nil
 	}
-	err := detach(m.cfg.Dir, m.hub.helper())
-	if err != nil && !stillMounted(m.cfg.Dir, m.minor) {
-		return nil // somebody else was faster
+	defer func() { <-m.taking }()
+	err := how()
+	if !m.inTree() {
+		return nil // also if somebody else was faster
 	}
 	return err
+}
+
+// grab waits for m.taking. It holds it then, or the mount is out of the tree:
+// what holds it may be writing back by then.
+func (m *Mount) grab() bool {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for m.inTree() {
+		select {
+		case m.taking <- struct{}{}:
+			if m.inTree() {
+				return true
+			}
+			<-m.taking
+			return false
+		case <-look.C:
+		}
+	}
+	return false
+}
+
+// inTree tells whether the mount is in the tree, to which it does not come back.
+func (m *Mount) inTree() bool {
+	if m.out.Load() {
+		return false
+	}
+	if !stillMounted(m.cfg.Dir, m.minor) {
+		m.out.Store(true)
+		return false
+	}
+	return true
 }
 
 // Close unmounts everything, by force where it must. When it returns no request

@@ -225,6 +225,30 @@ func TestForcedUnmount(t *testing.T) {
 	}
 }
 
+// TestForcedUnmountLeavesTheNext: the gentle attempt of an unmount by force may be slow,
+// but takes nothing away once another mount is there.
+func TestForcedUnmountLeavesTheNext(t *testing.T) {
+	real, err := exec.LookPath("fusermount3")
+	if err != nil {
+		t.Skip("no fusermount3")
+	}
+	bin := t.TempDir()
+	must(t, os.WriteFile(bin+"/fusermount3", []byte("#!/bin/sh\n[ \"$1\" != -u ] || sleep 0.5\nexec "+real+" \"$@\"\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	s.hub.tests.helper = true
+	m := s.mounted("m", Config{})
+	defer s.furnish(m, m.Dir()).Close()
+	must(t, m.Unmount(context.Background(), true))
+	again := s.mounted("m", Config{})
+	time.Sleep(time.Second)
+	if !stillMounted(again.Dir(), again.minor) {
+		t.Error("the new mount was taken away")
+	}
+	s.unmount(again)
+}
+
 // TestForcedUnmountWithFusectl: with /sys/fs/fuse/connections, where a daemon
 // that is not root can abort. This runs TestForcedUnmount again in a mount
 // namespace that has it.
