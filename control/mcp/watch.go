@@ -32,9 +32,8 @@ func (s *Server) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 		return sdk.ResourceNotFoundError(r.Params.URI)
 	}
 	now := time.Now()
-	text := ""
-	c, err := s.o.Client.Context(ctx, s.o.Agent)
-	if err == nil {
+	text := "" // not known: the first look tells
+	if c, err := s.o.Client.Context(ctx, s.o.Agent); err == nil {
 		text = c.Text
 	}
 	w := &s.watch
@@ -56,7 +55,7 @@ func (s *Server) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	if w.stop == nil {
 		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 		w.stop = stop
-		go s.watchContext(ctx, now, text, err == nil)
+		go s.watchContext(ctx, now, text)
 	}
 	return nil
 }
@@ -86,24 +85,31 @@ func (w *watch) rest() {
 	}
 }
 
-// watchContext tells hosts when the context is another one than last, if that is
-// known, until ctx ends. A daemon that restarts is waited for.
-func (s *Server) watchContext(ctx context.Context, since time.Time, last string, known bool) {
-	q := control.LogQuery{Since: since, Limit: 1}
-	for ctx.Err() == nil {
-		l, err := s.o.Client.Log(ctx, q)
-		if err == nil {
-			q = control.LogQuery{After: l.Next, Limit: 1000, Wait: watchWait}
-			if c, err := s.o.Client.Context(ctx, s.o.Agent); err == nil {
-				if known && c.Text != last {
-					_ = s.sdk.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: contextURI})
-				}
-				last, known = c.Text, true
-			}
-		}
+// watchContext tells hosts when the context is another one than last, until ctx
+// ends. A daemon that restarts is waited for, and one that does not know the
+// cursor any more is asked anew.
+func (s *Server) watchContext(ctx context.Context, since time.Time, last string) {
+	begin := control.LogQuery{Since: since, Limit: 1}
+	q := begin
+	for {
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchRest):
+			return
+		case <-time.After(watchRest): // the first time the SDK notes down who subscribed
 		}
+		l, err := s.o.Client.Log(ctx, q)
+		if err != nil {
+			q = begin
+			continue
+		}
+		q = control.LogQuery{After: l.Next, Limit: 1000, Wait: watchWait}
+		c, err := s.o.Client.Context(ctx, s.o.Agent)
+		if err != nil {
+			continue
+		}
+		if c.Text != last {
+			_ = s.sdk.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: contextURI})
+		}
+		last = c.Text
 	}
 }
