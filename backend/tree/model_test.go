@@ -61,6 +61,27 @@ func (m *model) link(n, dir *mnode, name string) error {
 	return nil
 }
 
+// replace gives n the name, whatever has it.
+func (m *model) replace(n, dir *mnode, name string) error {
+	old := dir.children[name]
+	switch {
+	case dir.nlink == 0:
+		return backend.NotFound
+	case old != nil && old.typ == backend.TypeDir:
+		return backend.IsDir
+	case n.nlink == 0:
+		return backend.NotFound
+	case old == n:
+		return nil
+	}
+	if old != nil {
+		old.nlink--
+	}
+	n.nlink++
+	dir.children[name] = n
+	return nil
+}
+
 func (m *model) remove(dir *mnode, name string, rmdir bool) error {
 	n := dir.children[name]
 	switch {

@@ -200,6 +200,12 @@ func (r *runner) linkSome() {
 	if n == nil {
 		return
 	}
+	if r.rnd.IntN(3) == 0 {
+		werr := r.m.replace(n, d, name)
+		err := r.with(func(tx *tree.Txn) error { _, err := tx.Replace(n.ino, d.ino, name); return err })
+		r.same("replace "+name, err, werr)
+		return
+	}
 	werr := r.m.link(n, d, name)
 	err := r.with(func(tx *tree.Txn) error { _, err := tx.Link(n.ino, d.ino, name); return err })
 	r.same("link "+name, err, werr)
