@@ -20,13 +20,19 @@ import (
 // newFedHouse is a house whose store keeps a feed.
 func newFedHouse(t *testing.T) *house {
 	t.Helper()
+	return fedHouse(t, workspace.Options{})
+}
+
+// fedHouse is newFedHouse with options of its registry.
+func fedHouse(t *testing.T, o workspace.Options) *house {
+	t.Helper()
 	s := mem.New(mem.Options{})
 	f, err := feed.Open(t.Context(), s, feed.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	w, err := openWith(t, s, tree.Options{Feed: f}, workspace.Options{})
+	w, err := openWith(t, s, tree.Options{Feed: f}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

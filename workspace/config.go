@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ const (
 )
 
 const (
-	maxConfig = 1 << 20 // bytes of one config.toml
+	maxConfig = 256 << 10 // bytes of one config.toml
 	masked    = `"********"`
 )
 
@@ -62,14 +61,18 @@ func (l *Layer) Config(v *view.View, workspace string, variables []Variable) (Co
 		path = strings.TrimSuffix(session, "session.md") + "config.toml"
 	}
 	var c Config
-	merged := map[string]Setting{}
+	merged := &level{}
 	layer := func(origin, source string, data []byte) {
 		var table map[string]any
-		if err := toml.Unmarshal(data, &table); err != nil {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s is left out: %v", source, err))
+		err := checkTOML(string(data))
+		if err == nil {
+			err = toml.Unmarshal(data, &table)
+		}
+		if err != nil {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s is left out: %s", source, short(err.Error())))
 			return
 		}
-		overlay(merged, "", table, origin, source)
+		merged.overlay("", table, origin, source)
 	}
 	if data, err := l.storeConfig(); err != nil {
 		c.Warnings = append(c.Warnings, "the store's config.toml is left out: it cannot be read")
@@ -87,16 +90,15 @@ func (l *Layer) Config(v *view.View, workspace string, variables []Variable) (Co
 		}
 	}
 	for _, x := range variables {
-		drop(merged, x.Key)
-		merged[x.Key] = Setting{Key: x.Key, Value: json.RawMessage(masked), Origin: OriginEnvironment, Source: x.Name}
+		merged.set(strings.Split(x.Key, "."), Setting{Key: x.Key, Value: json.RawMessage(masked), Origin: OriginEnvironment, Source: x.Name})
 	}
-	for _, key := range slices.Sorted(maps.Keys(merged)) {
-		s := merged[key]
-		if s.Secret = secret(key); s.Secret {
+	merged.each(func(s Setting) {
+		if s.Secret = secret(s.Key); s.Secret {
 			s.Value = json.RawMessage(masked)
 		}
 		c.Settings = append(c.Settings, s)
-	}
+	})
+	slices.SortFunc(c.Settings, func(a, b Setting) int { return strings.Compare(a.Key, b.Key) })
 	return c, nil
 }
 
@@ -120,31 +122,59 @@ func (l *Layer) storeConfig() ([]byte, error) {
 	return data, err
 }
 
+// level is a table of the configuration as it is merged, or a value in its place.
+type level struct {
+	value *Setting
+	below map[string]*level // by name
+}
+
+func (l *level) at(name string) *level {
+	if l.below == nil {
+		l.below = map[string]*level{}
+	}
+	next := l.below[name]
+	if next == nil {
+		next = &level{}
+		l.below[name] = next
+	}
+	return next
+}
+
 // overlay puts a table over what is there: tables go into tables, anything else
 // takes the place of what had its key.
-func overlay(merged map[string]Setting, prefix string, table map[string]any, origin, source string) {
+func (l *level) overlay(prefix string, table map[string]any, origin, source string) {
 	for name, v := range table {
 		key := prefix + tomlKey(name)
 		if sub, ok := v.(map[string]any); ok {
-			delete(merged, key) // a value that was no table
-			overlay(merged, key+".", sub, origin, source)
+			next := l.at(name)
+			next.value = nil // one that was no table
+			next.overlay(key+".", sub, origin, source)
 			continue
 		}
-		drop(merged, key)
 		raw, err := json.Marshal(mask(v))
 		if err != nil { // not a number, infinity
 			raw, _ = json.Marshal(fmt.Sprint(v))
 		}
-		merged[key] = Setting{Key: key, Value: raw, Origin: origin, Source: source}
+		l.set([]string{name}, Setting{Key: key, Value: raw, Origin: origin, Source: source})
 	}
 }
 
-// drop takes out a value, or a table, that another value takes the place of.
-func drop(merged map[string]Setting, key string) {
-	for k := range merged {
-		if k == key || strings.HasPrefix(k, key+".") {
-			delete(merged, k)
-		}
+// set puts a value in the place of what had its key.
+func (l *level) set(path []string, s Setting) {
+	for _, name := range path {
+		l.value = nil
+		l = l.at(name)
+	}
+	l.value, l.below = &s, nil
+}
+
+// each gives all values.
+func (l *level) each(fn func(Setting)) {
+	if l.value != nil {
+		fn(*l.value)
+	}
+	for _, next := range l.below {
+		next.each(fn)
 	}
 }
 

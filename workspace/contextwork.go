@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -13,6 +14,9 @@ const (
 	contextWork   = 5      // projects whose inbox and news are told
 	contextPaths  = 5      // paths of what is new in one
 	contextEvents = 20_000 // events of the feed that are looked at for one
+	// contextRead bounds what is read of a project's inbox, and of its journal, in
+	// bytes: a context is made whenever somebody looks at its file.
+	contextRead = 1 << 20
 )
 
 // contextProjectWork tells of the active project and the shared ones: what is
@@ -52,7 +56,10 @@ func (l *Layer) workedIn(a *Agent, v *view.View) (out []ProjectDir) {
 }
 
 func (l *Layer) contextInbox(b *strings.Builder, a *Agent, v *view.View, p ProjectDir) {
-	items, err := p.inbox(v, a.Key, false)
+	items, err := p.inbox(v, a.Key, false, contextRead)
+	if isKind(err, backend.TooBig) {
+		fmt.Fprintf(b, "- `%s/%s` is too big for this list: `warren inbox list` tells them\n", onOneLine(p.Path), inboxName)
+	}
 	if err != nil {
 		return
 	}
@@ -73,12 +80,19 @@ func (l *Layer) contextInbox(b *strings.Builder, a *Agent, v *view.View, p Proje
 }
 
 func (l *Layer) contextNews(b *strings.Builder, a *Agent, v *view.View, p ProjectDir) {
-	n, _, err := l.news(context.Background(), v, p, contextEvents)
+	at, warning, err := p.pointerOf(v)
 	if err != nil {
 		return
 	}
-	if n.Since.IsZero() {
+	if at.Read.IsZero() || warning != "" {
 		fmt.Fprintf(b, "- `%s`: you have not looked yet\n", onOneLine(p.Path))
+		return
+	}
+	n, _, err := l.news(context.Background(), v, p, contextEvents, contextRead)
+	if isKind(err, backend.TooBig) {
+		fmt.Fprintf(b, "- `%s`: more than there is room for here\n", onOneLine(p.Path))
+	}
+	if err != nil {
 		return
 	}
 	files := 0

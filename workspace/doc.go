@@ -32,7 +32,7 @@
 //
 // # Lock order
 //
-// Layer.locks (one file's read-change-write, over everything below). Then
+// Layer.turn, then Layer.locks (one file's read-change-write, over everything below). Then
 // Registry.change (one change at a time, over store transactions, volume
 // making and publishing), then the volume and store locks below. Registry.mu
 // guards the maps and nothing is taken under it.

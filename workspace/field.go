@@ -93,7 +93,7 @@ func (l *Layer) schema(key string, data []byte) (*fieldSchema, error) {
 }
 
 // values reads what is set of an agent's fields. Whoever may read the schema may
-// read them: they stand beside it.
+// read them: they stand beside it. Conflict: somebody has made it something else.
 func values(v *view.View, key string) (map[string]json.RawMessage, error) {
 	data, _, err := v.ReadFile("/agents/"+key+"/"+valuesFile, maxValues)
 	if isKind(err, backend.NotFound) {
@@ -102,9 +102,9 @@ func values(v *view.View, key string) (map[string]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]json.RawMessage{}
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fail(backend.IO, "the values of agent %q's fields are damaged: %v", key, err)
+	var out map[string]json.RawMessage
+	if err := json.Unmarshal(data, &out); err != nil || out == nil { // null is one that is none
+		return nil, fail(backend.Conflict, "/agents/%s/%s is no JSON object any more, and is left as it is: mend it, or remove it to begin anew", key, valuesFile)
 	}
 	return out, nil
 }
@@ -179,8 +179,8 @@ func (s *fieldSchema) field(name string) (*fieldDef, error) {
 
 // SetField sets a field to a JSON value; null, or nothing, clears it. Kinds:
 // Unavailable (no workspace in this context), NotFound (unknown field), Denied
-// (read-only field), Invalid (the value does not match). The field is
-// unchanged after any of them.
+// (read-only field), Invalid (the value does not match), Conflict (the file of
+// the values was spoilt by hand). The field is unchanged after any of them.
 func (l *Layer) SetField(v *view.View, of, name string, raw json.RawMessage) (FieldChange, error) {
 	return l.change(v, of, name, func(f *fieldDef) (json.RawMessage, error) {
 		if isNull(raw) {
@@ -255,10 +255,6 @@ func (l *Layer) change(v *view.View, of, name string, read func(*fieldDef) (json
 		return c, err
 	}
 	set, err := values(steward, key)
-	if isKind(err, backend.IO) { // not ours any more: begin anew
-		l.log.Warn("values of fields are lost", "agent", key, "err", err)
-		set, err = map[string]json.RawMessage{}, nil
-	}
 	if err != nil {
 		return c, err
 	}

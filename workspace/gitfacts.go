@@ -32,7 +32,7 @@ func (p ProjectDir) git(v *view.View) (g Git) {
 		if err != nil || f.Path != at { // a link leads elsewhere
 			return ""
 		}
-		data, _, err := readNode(v, &f.Attr, maxGitFile)
+		data, _, _, err := readNode(v, &f.Attr, maxGitFile)
 		if err != nil {
 			return ""
 		}

@@ -21,6 +21,7 @@ type Ask struct {
 // other item of this project has: one more than the largest that the file has or
 // that was ever given out here. The inbox is made if it is not there.
 func (l *Layer) AddInbox(ctx context.Context, v *view.View, project string, q Ask) (it InboxItem, at string, err error) {
+	defer l.turn(v)()
 	if err := checkLine("title", q.Title, false); err != nil {
 		return it, "", err
 	}
@@ -35,11 +36,12 @@ func (l *Layer) AddInbox(ctx context.Context, v *view.View, project string, q As
 		return it, "", err
 	}
 	it = InboxItem{For: strings.TrimSpace(q.For), Title: strings.TrimSpace(q.Title), Body: strings.Trim(q.Body, "\n"),
-		Added: l.reg.now().UTC().Truncate(time.Minute), By: v.Agent()}
+		By: v.Agent()}
 	if it.For == "" {
 		it.For = anyone
 	}
-	err = l.amend(v, p, inboxName, func(old []byte) ([]byte, error) {
+	err = l.amend(v, p, inboxName, maxProtocol, func(old []byte) ([]byte, error) {
+		it.Added = l.reg.now().UTC().Truncate(time.Minute)
 		in := parseInbox(string(old))
 		if it.Number <= in.largest { // at first, and when others brought more meanwhile
 			n, err := l.reg.nextID(ctx, p.node, in.largest)
@@ -82,6 +84,7 @@ func (r *Registry) nextID(ctx context.Context, dir backend.NodeID, largest uint6
 // of it; the text below the item goes with it. NotFound: no such item; Conflict:
 // it is closed already; Invalid: an id that is none.
 func (l *Layer) CloseInbox(v *view.View, project, id, resolution, journalRef string) (it InboxItem, at string, err error) {
+	defer l.turn(v)()
 	if err := checkLine("resolution", resolution, false); err != nil {
 		return it, "", err
 	}
@@ -98,7 +101,7 @@ func (l *Layer) CloseInbox(v *view.View, project, id, resolution, journalRef str
 		return it, "", err
 	}
 	at = p.Path + "/" + inboxName
-	err = l.amend(v, p, inboxName, func(old []byte) ([]byte, error) {
+	err = l.amend(v, p, inboxName, maxProtocol, func(old []byte) ([]byte, error) {
 		in := parseInbox(string(old))
 		found := in.find(number)
 		switch {
@@ -125,16 +128,18 @@ func (l *Layer) CloseInbox(v *view.View, project, id, resolution, journalRef str
 // not "", leaves only those for that agent or for anyone; closed leaves the
 // closed ones in.
 func (l *Layer) Inbox(v *view.View, project, whom string, closed bool) (items []InboxItem, at string, err error) {
+	defer l.turn(v)()
 	p, err := l.ProjectDir(v, project)
 	if err != nil {
 		return nil, "", err
 	}
-	items, err = p.inbox(v, whom, closed)
+	items, err = p.inbox(v, whom, closed, maxProtocol)
 	return items, p.Path + "/" + inboxName, err
 }
 
-func (p ProjectDir) inbox(v *view.View, whom string, closed bool) ([]InboxItem, error) {
-	data, _, err := p.read(v, inboxName)
+// inbox is Inbox of an inbox.md of at most limit bytes. TooBig.
+func (p ProjectDir) inbox(v *view.View, whom string, closed bool, limit int) ([]InboxItem, error) {
+	data, _, err := p.read(v, inboxName, limit)
 	if err != nil {
 		return nil, err
 	}

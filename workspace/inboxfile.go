@@ -46,7 +46,7 @@ var (
 	itemHead = regexp.MustCompile(`^[-*+][ \t]+\[([ xX])\][ \t]*(~~|\*\*)?[ \t]*INB-(\d{1,15})\b[ \t]*(?:@([\w.-]+))?[ \t]*(?:—|–|--?|:)?[ \t]*(.*?)[ \t]*$`)
 	// itemMark is what may be an item's id, however the line was mangled. Numbers
 	// of more digits are not heeded: the one after it must be readable too.
-	itemMark   = regexp.MustCompile(`(?m)^[ \t]{0,3}(?:[-*+>]|#+|\d+[.)])?[ \t]*(?:\[.?\])?[ \t]*(?:~~|\*\*|` + "`" + `)?[ \t]*INB-(\d{1,12})\b`)
+	itemMark   = regexp.MustCompile(`^[ \t]{0,3}(?:[-*+>]|#+|\d+[.)])?[ \t]*(?:\[.?\])?[ \t]*(?:~~|\*\*|` + "`" + `)?[ \t]*INB-(\d{1,12})\b`)
 	addedLine  = regexp.MustCompile(`^[ \t]+added[ \t]+(\d{4}-\d\d-\d\d(?:[ \tT]+\d?\d:\d\d(?::\d\d)?Z?)?)(?:[ \t]+by[ \t]+(\S+))?[ \t]*$`)
 	closedLine = regexp.MustCompile(`^[ \t]+closed[ \t]+(\d{4}-\d\d-\d\d(?:[ \tT]+\d?\d:\d\d(?::\d\d)?Z?)?)(?:[ \t]+by[ \t]+(\S+))?[ \t]*(?:(?:→|->|=>)[ \t]*(.*?))?[ \t]*$`)
 	partHead   = regexp.MustCompile(`(?i)^##[ \t]*(open|closed)\b[ \t:]*$`)
@@ -55,15 +55,11 @@ var (
 // parseInbox reads an inbox.
 func parseInbox(text string) *inbox {
 	in := &inbox{text: text, nl: eol([]byte(text))}
-	for _, m := range itemMark.FindAllStringSubmatch(text, -1) {
-		if n, err := strconv.ParseUint(m[1], 10, 64); err == nil {
-			in.largest = max(in.largest, n)
-		}
-	}
 	var part *section
 	open := false // lines that are set in belong to the last item
 	lines(text, func(line string, start, end int) {
-		if m := partHead.FindStringSubmatch(line); m != nil {
+		in.mark(line)
+		if m := partOf(line); m != nil {
 			open, part = false, &in.opened
 			if strings.EqualFold(m[1], "closed") {
 				part = &in.closed
@@ -104,8 +100,31 @@ func parseInbox(text string) *inbox {
 	return in
 }
 
+// partOf reads the heading of a section; nil: it is none.
+func partOf(line string) []string {
+	if !strings.HasPrefix(line, "##") { // most lines: patterns take their time
+		return nil
+	}
+	return partHead.FindStringSubmatch(line)
+}
+
+// mark heeds the number of what may be an item.
+func (in *inbox) mark(line string) {
+	if !strings.Contains(line, "INB-") {
+		return
+	}
+	if m := itemMark.FindStringSubmatch(line); m != nil {
+		if n, err := strconv.ParseUint(m[1], 10, 64); err == nil {
+			in.largest = max(in.largest, n)
+		}
+	}
+}
+
 // readItem reads the first line of an item.
 func readItem(line string) (it InboxItem, ok bool) {
+	if !strings.Contains(line, "INB-") {
+		return it, false
+	}
 	m := itemHead.FindStringSubmatch(line)
 	if m == nil {
 		return it, false

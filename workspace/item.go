@@ -15,6 +15,8 @@ const (
 	// MaxItem is how long an item's value may be where it travels as one, in
 	// bytes.
 	MaxItem = 8 << 20
+	// maxItems bounds a listing.
+	maxItems = 10_000
 	// previewLength is how much of a text a listing shows, in characters.
 	previewLength = 100
 	// hiddenPrefix starts the names that a file has while it is being replaced.
@@ -46,8 +48,9 @@ func itemPlace(a *Agent) (dir, id string) {
 	return "/agents/" + a.Key + "/workspace", "agent-" + a.Key
 }
 
-// Items lists the items of the view's agent, newest first.
+// Items lists the items of the view's agent, newest first, maxItems at most.
 func (l *Layer) Items(v *view.View) ([]ItemInfo, error) {
+	defer l.turn(v)()
 	a, err := l.agentOf(v)
 	if err != nil {
 		return nil, err
@@ -74,10 +77,17 @@ func (l *Layer) Items(v *view.View) ([]ItemInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, it)
+		if out = append(out, it); len(out) >= 2*maxItems {
+			out = newestItems(out)
+		}
 	}
-	slices.SortStableFunc(out, func(a, b ItemInfo) int { return b.Changed.Compare(a.Changed) })
-	return out, nil
+	return newestItems(out), nil
+}
+
+// newestItems sorts items, and leaves out the oldest where there are too many.
+func newestItems(all []ItemInfo) []ItemInfo {
+	slices.SortStableFunc(all, func(a, b ItemInfo) int { return b.Changed.Compare(a.Changed) })
+	return all[:min(len(all), maxItems)]
 }
 
 // listItem tells about one name of a listing. NotFound: it is gone, or was

@@ -16,8 +16,11 @@ import (
 // journalTitle begins a journal.
 const journalTitle = "# Journal\n"
 
-// maxTodos bounds the todos of one entry.
-const maxTodos = 100
+const (
+	maxTodos   = 100      // of one entry
+	maxMonths  = 1200     // files of the archive that are looked into
+	maxJournal = 64 << 20 // bytes of a journal that is archived, and of a file of its archive
+)
 
 // Note is what AppendJournal adds.
 type Note struct {
@@ -68,7 +71,7 @@ func (l *Layer) AppendJournal(v *view.View, project string, n Note) (e JournalEn
 	if d := strings.Trim(n.Details, "\n"); d != "" {
 		text += "\n" + d
 	}
-	e = JournalEntry{At: l.reg.now().UTC().Truncate(time.Minute), Agent: a.Key, Name: a.Name, Text: text, Todos: n.Todos}
+	e = JournalEntry{Agent: a.Key, Name: a.Name, Text: text, Todos: n.Todos}
 	at, err = p.file(v, journalName)
 	if err != nil {
 		return e, "", err
@@ -76,10 +79,12 @@ func (l *Layer) AppendJournal(v *view.View, project string, n Note) (e JournalEn
 	return e, at, l.addEntry(v, p, at, &e)
 }
 
-// addEntry puts e at the end of the journal at a tree path.
+// addEntry puts e at the end of the journal at a tree path, with the time of then: who
+// reads what is new (readNews) either finds it or has begun before that time.
 func (l *Layer) addEntry(v *view.View, p ProjectDir, at string, e *JournalEntry) error {
 	defer l.lock(at)()
 	for range 16 {
+		e.At = l.reg.now().UTC().Truncate(time.Minute)
 		begin, end, err := ends(v, at)
 		if isKind(err, backend.NotFound) {
 			_, err = v.MakeHere(at, strings.NewReader(journalTitle+"\n"+e.encode("\n")), 0)
@@ -113,7 +118,7 @@ func (l *Layer) addEntry(v *view.View, p ProjectDir, at string, e *JournalEntry)
 
 // ends gives the beginning of a file, 4 KiB at most, and its last byte.
 func ends(v *view.View, at string) (begin []byte, last byte, err error) {
-	f, err := v.Find(at, false)
+	f, err := v.FindHere(at)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -133,37 +138,43 @@ func ends(v *view.View, at string) (begin []byte, last byte, err error) {
 // ReadJournal gives the last n entries of a project's journal, oldest first; where
 // the journal has fewer, also those of its archive.
 func (l *Layer) ReadJournal(v *view.View, project string, n int) (entries []JournalEntry, at string, err error) {
+	defer l.turn(v)()
 	p, err := l.ProjectDir(v, project)
 	if err != nil {
 		return nil, "", err
 	}
-	entries, err = p.journal(v, n)
+	entries, err = p.journal(v, n, time.Time{}, maxProtocol)
 	return entries, p.Path + "/" + journalName, err
 }
 
-// journal reads the last n entries.
-func (p ProjectDir) journal(v *view.View, n int) ([]JournalEntry, error) {
-	data, _, err := p.read(v, journalName)
+// journal reads the last n entries, and of the archive none that is older than since;
+// of both at most limit bytes.
+func (p ProjectDir) journal(v *view.View, n int, since time.Time, limit int) ([]JournalEntry, error) {
+	data, err := p.tail(v, journalName, limit)
 	if err != nil {
 		return nil, err
 	}
 	out := lastEntries(string(data), n)
-	if len(out) >= n {
+	enough := func() bool {
+		return len(out) >= n || limit <= 0 || len(out) > 0 && out[0].At.Before(since)
+	}
+	if limit -= len(data); enough() {
 		return out, nil
 	}
 	months, err := p.months(v)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Backward(months) {
-		if len(out) >= n {
+	for _, name := range slices.Backward(months[max(0, len(months)-maxMonths):]) {
+		if enough() {
 			break
 		}
-		old, _, err := p.read(v, archiveDir+"/"+name)
+		old, err := p.tail(v, archiveDir+"/"+name, limit)
 		if err != nil {
 			return nil, err
 		}
 		out = append(lastEntries(string(old), n-len(out)), out...)
+		limit -= len(old)
 	}
 	return out, nil
 }
@@ -181,7 +192,7 @@ func (p ProjectDir) months(v *view.View) (out []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := v.Find(at, false)
+	f, err := v.FindHere(at)
 	if isKind(err, backend.NotFound) || err == nil && !f.Attr.IsDir() {
 		return nil, nil
 	}
@@ -208,12 +219,13 @@ type Archived struct {
 // What is in front of the first entry stays. Cut short, it may be done again: no
 // entry is lost, and none is in the archive twice.
 func (l *Layer) ArchiveJournal(v *view.View, project string, before time.Time) (out Archived, err error) {
+	defer l.turn(v)()
 	p, err := l.ProjectDir(v, project)
 	if err != nil {
 		return out, err
 	}
 	before = time.Date(before.Year(), before.Month(), 1, 0, 0, 0, 0, time.UTC)
-	err = l.amend(v, p, journalName, func(old []byte) ([]byte, error) {
+	err = l.amend(v, p, journalName, maxJournal, func(old []byte) ([]byte, error) {
 		out = Archived{}
 		byMonth := map[string][][]byte{}
 		var left []byte
@@ -252,11 +264,11 @@ func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries [][]byt
 	if err != nil {
 		return err
 	}
-	if err := v.MkdirAll(path.Dir(at), 0o755); err != nil {
+	if err := v.MkdirHere(path.Dir(at), 0o755); err != nil {
 		return err
 	}
 	for range 16 {
-		have, etag, err := p.read(v, file)
+		have, etag, err := p.read(v, file, maxJournal)
 		if err != nil {
 			return err
 		}
@@ -272,7 +284,7 @@ func (l *Layer) archive(v *view.View, p ProjectDir, file string, entries [][]byt
 			}
 			_, err = v.AmendFile(at, view.AtEnd, add, view.Cond{Match: etag})
 		}
-		if !isKind(err, backend.Conflict) && !isKind(err, backend.Exist) && !isKind(err, backend.NotFound) {
+		if !changedMeanwhile(err) {
 			return err
 		}
 	}

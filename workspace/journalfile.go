@@ -40,6 +40,9 @@ const anyone = "anyone"
 // backslashes in front.
 func head(line string) (e JournalEntry, is, escaped bool) {
 	bare := strings.TrimLeft(line, `\`)
+	if !strings.HasPrefix(bare, "##") { // most lines: patterns take their time
+		return e, false, false
+	}
 	m := entryHead.FindStringSubmatch(bare)
 	if m == nil {
 		return e, false, false
@@ -74,7 +77,7 @@ func parseJournal(text string) []JournalEntry {
 		if len(out) == 0 {
 			return
 		}
-		if m := todoLine.FindStringSubmatch(line); m != nil {
+		if m := todoOf(line); m != nil {
 			last := &out[len(out)-1]
 			last.Todos = append(last.Todos, Todo{For: m[1], Text: m[2]})
 			return
@@ -86,6 +89,14 @@ func parseJournal(text string) []JournalEntry {
 	})
 	done(len(text))
 	return out
+}
+
+// todoOf reads a line that asks somebody for something; nil: it asks nobody.
+func todoOf(line string) []string {
+	if !strings.Contains(line, "TODO") {
+		return nil
+	}
+	return todoLine.FindStringSubmatch(line)
 }
 
 // encode writes an entry as it stands in a journal, with lines that end with nl.

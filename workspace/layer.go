@@ -27,7 +27,8 @@ type Layer struct {
 	locks [64]sync.Mutex // of read-change-write on one file, by its path
 
 	mu      sync.Mutex
-	schemas map[string]*fieldSchema // by agent; guarded by mu
+	schemas map[string]*fieldSchema  // by agent; guarded by mu
+	turns   map[string]chan struct{} // by agent, of what may take much memory; guarded by mu
 }
 
 // LayerOptions are what a layer needs.
@@ -41,11 +42,29 @@ type LayerOptions struct {
 // NewLayer makes the layer of one daemon. There must be one only: it orders the
 // changes of fields and sessions.
 func NewLayer(o LayerOptions) *Layer {
-	l := &Layer{reg: o.Registry, space: o.Space, config: o.Config, log: o.Log, schemas: map[string]*fieldSchema{}}
+	l := &Layer{reg: o.Registry, space: o.Space, config: o.Config, log: o.Log, schemas: map[string]*fieldSchema{}, turns: map[string]chan struct{}{}}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	return l
+}
+
+// maxTurns is how many calls that may take much memory (some 100 MiB: a long journal
+// or session, a directory of a million items) one agent may have under way.
+const maxTurns = 2
+
+// turn waits until another such call of the view's agent may begin. It comes before
+// all locks.
+func (l *Layer) turn(v *view.View) (done func()) {
+	l.mu.Lock()
+	c := l.turns[v.Agent()]
+	if c == nil { // there are as many as agents
+		c = make(chan struct{}, maxTurns)
+		l.turns[v.Agent()] = c
+	}
+	l.mu.Unlock()
+	c <- struct{}{}
+	return func() { <-c }
 }
 
 // lock holds the file at path against other changes by the layer.
@@ -118,39 +137,46 @@ func provenance(v *view.View, node backend.NodeID) (by string, made, changed tim
 // lead others to what is theirs alone. Errors: NotFound; IsDir; Invalid for what is
 // no regular file; TooBig for more than limit bytes, with the attributes.
 func readHere(v *view.View, path string, limit uint64) (data []byte, a backend.Attr, err error) {
+	data, a, _, err = readTagged(v, path, limit)
+	return data, a, err
+}
+
+// readTagged is readHere that also gives the etag.
+func readTagged(v *view.View, path string, limit uint64) (data []byte, a backend.Attr, etag string, err error) {
 	for range 16 {
 		f, err := v.Find(path, false)
 		if err != nil {
-			return nil, a, err
+			return nil, a, "", err
 		}
-		data, a, err = readNode(v, &f.Attr, limit)
+		data, a, etag, err = readNode(v, &f.Attr, limit)
 		if k, ok := err.(backend.Kind); ok {
 			err = &backend.Error{Op: "read", Path: path, Kind: k}
 		}
 		if !isKind(err, backend.NotFound) {
-			return data, a, err
+			return data, a, etag, err
 		}
 	} // it was replaced each time
-	return nil, a, fail(backend.Conflict, "%s changes too often to be read", path)
+	return nil, a, "", fail(backend.Conflict, "%s changes too often to be read", path)
 }
 
-// readNode reads all of a file, which may grow meanwhile. NotFound: it is gone.
-func readNode(v *view.View, f *backend.Attr, limit uint64) (data []byte, a backend.Attr, err error) {
+// readNode reads all of a file, which may grow meanwhile, and gives its etag.
+// NotFound: it is gone.
+func readNode(v *view.View, f *backend.Attr, limit uint64) (data []byte, a backend.Attr, etag string, err error) {
 	a = *f
 	switch {
 	case a.IsDir():
-		return nil, a, backend.IsDir
+		return nil, a, "", backend.IsDir
 	case a.Type != backend.TypeRegular:
-		return nil, a, backend.Invalid
+		return nil, a, "", backend.Invalid
 	}
 	for size := a.Size; size <= limit; size = a.Size {
 		data = make([]byte, size+1)
 		n := 0
-		if n, a, _, err = v.ReadAt(f.Node, data, 0); err != nil || uint64(n) <= size {
-			return data[:n], a, err
+		if n, a, etag, err = v.ReadAt(f.Node, data, 0); err != nil || uint64(n) <= size {
+			return data[:n], a, etag, err
 		}
 	}
-	return nil, a, backend.TooBig
+	return nil, a, "", backend.TooBig
 }
 
 // again does something anew that found a file which was then replaced.

@@ -358,9 +358,16 @@ func TestFieldsOfOthers(t *testing.T) {
 	h.write("gaia", "/agents/web/fields.json", "nonsense")
 	_, err = h.layer.Fields(h.as("web"), "")
 	h.is(err, backend.Unavailable, "no schema")
-	h.write("gaia", "/agents/kid/values.json", "nonsense")
-	_, err = h.layer.Fields(h.as("kid"), "")
-	h.is(err, backend.IO, "damaged values")
+	for _, bad := range []string{"nonsense", "null", "[]", "", `{"n": 4,}`} { // what a hand has spoilt stays for it to mend
+		h.write("gaia", "/agents/kid/values.json", bad)
+		_, err = h.layer.Fields(h.as("kid"), "")
+		h.is(err, backend.Conflict, "values "+bad)
+		set("kid", "", "n", `5`, backend.Conflict)
+		if b, _, err := h.as("gaia").ReadFile("/agents/kid/values.json", -1); err != nil || string(b) != bad {
+			t.Errorf("values %q became %q, %v", bad, b, err)
+		}
+	}
+	h.ok(h.as("gaia").Remove("/agents/kid/values.json", false))
 	set("kid", "", "n", `5`, 0)
 }
 

@@ -108,6 +108,9 @@ func objectMembers(data []byte) (members map[string][]int, last int, ok bool) {
 	return members, last, strings.TrimSpace(string(data[d.InputOffset():])) == ""
 }
 
+// maxPointer bounds a pointer's file, in bytes.
+const maxPointer = 64 << 10
+
 // pointerFile is where an agent's pointer is, in a project.
 func pointerFile(agent string) string { return pointersDir + "/" + agent + ".json" }
 
@@ -119,11 +122,11 @@ func (l *Layer) movePointer(v *view.View, p ProjectDir, to pointer) (ok bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := v.MkdirAll(at, 0o755); err != nil {
+	if err := v.MkdirHere(at, 0o755); err != nil {
 		return false, err
 	}
 	ok = true
-	err = l.amend(v, p, rel, func(old []byte) ([]byte, error) {
+	err = l.amend(v, p, rel, maxPointer, func(old []byte) ([]byte, error) {
 		var next []byte
 		if next, ok = to.write(old); !ok {
 			return old, nil
@@ -136,7 +139,10 @@ func (l *Layer) movePointer(v *view.View, p ProjectDir, to pointer) (ok bool, er
 // pointerOf reads the pointer of the view's agent. warning: the file is there, and
 // is not understood.
 func (p ProjectDir) pointerOf(v *view.View) (at pointer, warning string, err error) {
-	data, etag, err := p.read(v, pointerFile(v.Agent()))
+	data, etag, err := p.read(v, pointerFile(v.Agent()), maxPointer)
+	if isKind(err, backend.TooBig) {
+		return at, err.Error() + ", and is left as it is; remove it to begin anew", nil
+	}
 	if err != nil || etag == "" || len(bytes.TrimSpace(data)) == 0 {
 		return at, "", err
 	}

@@ -26,8 +26,9 @@ const (
 
 	// clock is how the protocol's files write a time, in UTC.
 	clock = "2006-01-02 15:04"
-	// maxProtocol bounds a file of the protocol that is read, in bytes.
-	maxProtocol = 64 << 20
+	// maxProtocol bounds a file of the protocol that is read whole, and what is read
+	// of a journal and its archive, in bytes.
+	maxProtocol = 16 << 20
 	// maxProse bounds what one call adds to such a file, in bytes.
 	maxProse = 256 << 10
 )
@@ -176,14 +177,15 @@ func (p ProjectDir) file(v *view.View, rel string) (string, error) {
 	return at, nil
 }
 
-// read gives a file of a project's with its etag; nil and "": there is none.
-func (p ProjectDir) read(v *view.View, rel string) (data []byte, etag string, err error) {
+// read gives a file of a project's with its etag; nil and "": there is none. TooBig:
+// it has more than limit bytes.
+func (p ProjectDir) read(v *view.View, rel string, limit int) (data []byte, etag string, err error) {
 	at, err := p.file(v, rel)
 	if err != nil {
 		return nil, "", err
 	}
 	err = again(func() error {
-		f, err := v.Find(at, false)
+		f, err := v.FindHere(at)
 		switch {
 		case isKind(err, backend.NotFound):
 			data, etag = nil, ""
@@ -192,8 +194,8 @@ func (p ProjectDir) read(v *view.View, rel string) (data []byte, etag string, er
 			return err
 		case f.Attr.Type != backend.TypeRegular:
 			return fail(backend.Invalid, "%s is not a file", at)
-		case f.Attr.Size > maxProtocol:
-			return fail(backend.TooBig, "%s has more than %d bytes", at, maxProtocol)
+		case f.Attr.Size > uint64(limit):
+			return fail(backend.TooBig, "%s has more than %d bytes", at, limit)
 		}
 		buf := make([]byte, f.Attr.Size+4096) // it may have grown
 		n, attr, tag, err := v.ReadAt(f.Attr.Node, buf, 0)
@@ -206,17 +208,48 @@ func (p ProjectDir) read(v *view.View, rel string) (data []byte, etag string, er
 	return data, etag, err
 }
 
+// tail gives the last limit bytes of a file of a project's, from the beginning of a
+// line on; nil: there is none.
+func (p ProjectDir) tail(v *view.View, rel string, limit int) ([]byte, error) {
+	at, err := p.file(v, rel)
+	if err != nil {
+		return nil, err
+	}
+	var buf []byte
+	err = again(func() error {
+		f, err := v.Find(at, false)
+		switch {
+		case isKind(err, backend.NotFound):
+			buf = nil
+			return nil
+		case err != nil:
+			return err
+		case f.Attr.Type != backend.TypeRegular:
+			return fail(backend.Invalid, "%s is not a file", at)
+		}
+		size := f.Attr.Size // what is added meanwhile comes after it
+		from := size - min(size, uint64(limit))
+		buf = make([]byte, size-from)
+		n, err := v.Read(nil, f.Attr.Node, buf, from)
+		if buf = buf[:n]; from > 0 {
+			_, buf, _ = bytes.Cut(buf, []byte("\n"))
+		}
+		return err
+	})
+	return buf, err
+}
+
 // amend changes a file of a project's, which need not be there: change is given
 // what it has, and gives what it is to have; it may be called again. What others
-// change meanwhile is not lost.
-func (l *Layer) amend(v *view.View, p ProjectDir, rel string, change func(old []byte) ([]byte, error)) error {
+// change meanwhile is not lost. TooBig: it has more than limit bytes, or would.
+func (l *Layer) amend(v *view.View, p ProjectDir, rel string, limit int, change func(old []byte) ([]byte, error)) error {
 	at, err := p.file(v, rel)
 	if err != nil {
 		return err
 	}
 	defer l.lock(at)()
 	for range 256 {
-		old, etag, err := p.read(v, rel)
+		old, etag, err := p.read(v, rel, limit)
 		if err != nil {
 			return err
 		}
@@ -224,19 +257,15 @@ func (l *Layer) amend(v *view.View, p ProjectDir, rel string, change func(old []
 		if err != nil {
 			return err
 		}
+		if len(next) > max(len(old), limit) {
+			return fail(backend.TooBig, "%s would have more than %d bytes: take out of it what is done with", at, limit)
+		}
 		if etag == "" {
 			_, err = v.MakeHere(at, bytes.NewReader(next), 0)
 		} else {
-			same := 0
-			for same < min(len(old), len(next)) && old[same] == next[same] {
-				same++
-			}
-			if same == len(old) && same == len(next) {
-				return nil
-			}
-			_, err = v.AmendFile(at, uint64(same), next[same:], view.Cond{Match: etag})
+			err = amendFrom(v, at, old, next, etag)
 		}
-		if !isKind(err, backend.Conflict) && !isKind(err, backend.Exist) && !isKind(err, backend.NotFound) {
+		if !changedMeanwhile(err) {
 			return err
 		}
 		if _, gone := v.Resolve(p.Path); gone != nil {
@@ -246,6 +275,26 @@ func (l *Layer) amend(v *view.View, p ProjectDir, rel string, change func(old []
 	return fail(backend.Conflict, "%s is being changed all the time; try again", at)
 }
 
+// amendFrom makes next of a file that had old, with an etag, as one step and in
+// place: what others append by a handle comes after it. Errors: those of
+// view.AmendFile.
+func amendFrom(v *view.View, at string, old, next []byte, etag string) error {
+	same := 0
+	for same < min(len(old), len(next)) && old[same] == next[same] {
+		same++
+	}
+	if same == len(old) && same == len(next) {
+		return nil
+	}
+	_, err := v.AmendFile(at, uint64(same), next[same:], view.Cond{Match: etag})
+	return err
+}
+
+// changedMeanwhile tells whether a change failed since another came before it.
+func changedMeanwhile(err error) bool {
+	return isKind(err, backend.Conflict) || isKind(err, backend.Exist) || isKind(err, backend.NotFound)
+}
+
 // makeFile makes a file of a project's that must not be there, with the
 // directories above it.
 func (p ProjectDir) makeFile(v *view.View, rel string, body io.Reader) (string, error) {
@@ -253,7 +302,7 @@ func (p ProjectDir) makeFile(v *view.View, rel string, body io.Reader) (string, 
 	if err != nil {
 		return "", err
 	}
-	if err := v.MkdirAll(path.Dir(at), 0o755); err != nil {
+	if err := v.MkdirHere(path.Dir(at), 0o755); err != nil {
 		return "", err
 	}
 	_, err = v.MakeHere(at, body, 0)

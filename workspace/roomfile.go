@@ -12,6 +12,9 @@ import (
 	"github.com/warrenfs/warren/policy/view"
 )
 
+// maxRoomFile bounds what a workspace.toml is to be, in bytes.
+const maxRoomFile = 16 << 10
+
 // roomFile is a workspace.toml.
 type roomFile struct {
 	UUID     string    `toml:"uuid"`
@@ -49,9 +52,16 @@ func (l *Layer) SetWorkspaceFile(ctx context.Context, v *view.View, uuid string,
 	if err != nil {
 		return err
 	}
+	if len(data) > maxRoomFile {
+		return fail(backend.TooBig, "workspace.toml has at most %d bytes", maxRoomFile)
+	}
 	now, next := w.file(), w.file()
 	next.Provider = ""
-	meta, err := toml.Decode(string(data), &next)
+	err = checkTOML(string(data))
+	var meta toml.MetaData
+	if err == nil {
+		meta, err = toml.Decode(string(data), &next)
+	}
 	if err != nil {
 		return fail(backend.Invalid, "workspace.toml: %v", err)
 	}

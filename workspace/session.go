@@ -18,6 +18,7 @@ type Session struct {
 	Messages        []Message
 
 	front []string // the lines of the front matter as they stand
+	rest  string   // what follows it, as it stands
 }
 
 // Message is one message of a session.
@@ -75,14 +76,21 @@ func (s *Session) set(key, value string) {
 	s.front = append(s.front, line)
 }
 
-// encode writes a session; what decode read is written as it was.
-func (s *Session) encode() []byte {
+// head writes the front matter.
+func (s *Session) head() []byte {
 	var b bytes.Buffer
 	b.WriteString(fence + "\n")
 	for _, l := range s.front {
 		b.WriteString(l + "\n")
 	}
 	b.WriteString(fence + "\n")
+	return b.Bytes()
+}
+
+// encode writes a session; what decode read is written as it was, but for what hands
+// have set out otherwise.
+func (s *Session) encode() []byte {
+	b := bytes.NewBuffer(s.head())
 	for _, m := range s.Messages {
 		b.Write(m.encode())
 	}
@@ -125,6 +133,7 @@ func decodeSession(data []byte) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.rest = rest
 	return s, s.readMessages(rest)
 }
 

@@ -50,6 +50,9 @@ func parseSettings(name, text string) (*settingsDoc, error) {
 		return nil, fail(backend.TooBig, "%s: a settings file has at most %d KiB", name, maxSettingsText>>10)
 	}
 	d := &settingsDoc{name: name, text: text}
+	if err := checkTOML(text); err != nil {
+		return nil, fail(backend.Invalid, "%s: %v", name, err)
+	}
 	var root map[string]toml.Primitive
 	var err error
 	if d.md, err = toml.Decode(text, &root); err != nil {

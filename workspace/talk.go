@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -11,7 +13,7 @@ import (
 )
 
 const (
-	maxSession = 64 << 20 // bytes of a session.md that is read
+	maxSession = 16 << 20 // bytes of a session.md
 	// maxMessage is how long a message may be, in bytes: it is added as one
 	// write, with its heading and a backslash for lines of it.
 	maxMessage = 768 << 10
@@ -24,6 +26,9 @@ type Talk struct {
 	Path      string // tree path of the session.md
 	New       bool   // there is no front matter yet
 	Warning   string // why the file is not understood; "" if it is
+
+	data []byte // of the file
+	etag string // ""; there is no file, or none that could be read
 }
 
 // talkPlace finds the session.md of a device workspace, or of the asker's own
@@ -58,20 +63,20 @@ func (l *Layer) talkPlace(v *view.View, workspace string) (w Workspace, path str
 
 // load reads the session at path. A file that is not understood is a warning and
 // an empty session.
-func (l *Layer) load(v *view.View, w Workspace, path string) (t Talk, data []byte, err error) {
+func (l *Layer) load(v *view.View, w Workspace, path string) (t Talk, err error) {
 	t = Talk{Workspace: w, Path: path}
-	data, _, err = readHere(v, path, maxSession)
+	t.data, _, t.etag, err = readTagged(v, path, maxSession)
 	switch {
 	case isKind(err, backend.NotFound):
 		t.New = true
-		return t, nil, nil
+		return t, nil
 	case isKind(err, backend.TooBig), isKind(err, backend.IsDir), isKind(err, backend.Invalid):
 		t.Warning, err = "session.md is not understood: "+err.Error(), nil
 	}
 	if err != nil || t.Warning != "" {
-		return t, nil, err
+		return t, err
 	}
-	s, bad := decodeSession(data)
+	s, bad := decodeSession(t.data)
 	switch {
 	case bad != nil:
 		t.Warning = "session.md is not understood: " + bad.Error()
@@ -81,16 +86,56 @@ func (l *Layer) load(v *view.View, w Workspace, path string) (t Talk, data []byt
 	default:
 		t.Session = *s
 	}
-	return t, data, nil
+	return t, nil
 }
 
-// ReadSession gives a session with its messages.
-func (l *Layer) ReadSession(ctx context.Context, v *view.View, workspace string) (Talk, error) {
+// changeTalk changes a session as often as it takes: what others write meanwhile, by
+// a mount, is not lost. change is given the session and gives what its file is to
+// have; nil: what it has.
+func (l *Layer) changeTalk(ctx context.Context, v *view.View, workspace string, change func(*Talk) ([]byte, error)) (t Talk, err error) {
+	defer l.turn(v)()
 	w, path, err := l.talkPlace(v, workspace)
 	if err != nil {
 		return Talk{}, err
 	}
-	t, _, err := l.load(v, w, path)
+	defer l.lock(path)()
+	for range 256 {
+		if t, err = l.load(v, w, path); err != nil {
+			return t, err
+		}
+		absent := t.New && t.etag == ""
+		next, err := change(&t)
+		if err != nil {
+			return t, err
+		}
+		l.accessed(ctx, &w)
+		switch {
+		case next == nil:
+			return t, nil
+		case absent:
+			if _, err = v.MakeHere(path, bytes.NewReader(next), 0); isKind(err, backend.NotFound) {
+				return t, err // the workspace is gone
+			}
+		case t.etag == "": // no file that could be read
+			_, err = v.PutHere(path, bytes.NewReader(next), 0)
+		default:
+			err = amendFrom(v, path, t.data, next, t.etag)
+		}
+		if !changedMeanwhile(err) {
+			return t, err
+		}
+	}
+	return t, fail(backend.Conflict, "%s is being changed all the time; try again", path)
+}
+
+// ReadSession gives a session with its messages.
+func (l *Layer) ReadSession(ctx context.Context, v *view.View, workspace string) (Talk, error) {
+	defer l.turn(v)()
+	w, path, err := l.talkPlace(v, workspace)
+	if err != nil {
+		return Talk{}, err
+	}
+	t, err := l.load(v, w, path)
 	l.accessed(ctx, &w)
 	return t, err
 }
@@ -138,33 +183,26 @@ func (l *Layer) NewSession(ctx context.Context, v *view.View, workspace, provide
 			return Talk{}, err
 		}
 	}
-	w, path, err := l.talkPlace(v, workspace)
-	if err != nil {
-		return Talk{}, err
-	}
-	defer l.lock(path)()
-	t, data, err := l.load(v, w, path)
-	if err != nil || t.Warning != "" {
-		return t, err
-	}
-	l.accessed(ctx, &w)
-	if t.New {
-		p, m := l.defaults(v, &w, provider, model)
-		t.Session, t.New = *newSession(p, m, l.reg.now()), false
-	} else {
-		if provider != "" {
+	return l.changeTalk(ctx, v, workspace, func(t *Talk) ([]byte, error) {
+		if t.New {
+			p, m := l.defaults(v, &t.Workspace, provider, model)
+			t.Session, t.New = *newSession(p, m, l.reg.now()), false
+			return t.head(), nil
+		}
+		provider, model := cmp.Or(provider, t.Provider), cmp.Or(model, t.Model)
+		if t.Warning != "" || provider == t.Provider && model == t.Model {
+			return nil, nil
+		}
+		if provider != t.Provider {
 			t.Provider = provider
 			t.set("provider", provider)
 		}
-		if model != "" {
+		if model != t.Model {
 			t.Model = model
 			t.set("model", model)
 		}
-	}
-	if next := t.encode(); !bytes.Equal(next, data) && (provider != "" || model != "" || len(data) == 0) {
-		_, err = v.PutHere(path, bytes.NewReader(next), 0)
-	}
-	return t, err
+		return append(t.head(), t.rest...), nil
+	})
 }
 
 // AppendSession adds one message, as one step for all readers. Invalid: a role
@@ -179,57 +217,35 @@ func (l *Layer) AppendSession(ctx context.Context, v *view.View, workspace strin
 	case !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0):
 		return "", fail(backend.Invalid, "a message is UTF-8 text without NUL")
 	}
-	w, path, err := l.talkPlace(v, workspace)
-	if err != nil {
-		return "", err
-	}
-	defer l.lock(path)()
-	t, data, err := l.load(v, w, path)
-	if err != nil {
-		return "", err
-	}
-	if t.Warning != "" {
-		return "", fail(backend.Conflict, "%s: %s; it is left as it is (session clear begins a new one)", path, t.Warning)
-	}
-	l.accessed(ctx, &w)
-	add := m.encode()
-	switch {
-	case t.New:
-		p, model := l.defaults(v, &w, "", "")
-		add = append(newSession(p, model, l.reg.now()).encode(), add...)
-		_, err = v.PutHere(path, bytes.NewReader(add), 0)
-		return path, err
-	case !bytes.HasSuffix(data, []byte("\n")): // somebody's editor
-		add = append([]byte("\n"), add...)
-	}
-	f, err := v.Find(path, false)
-	for len(add) > 0 && err == nil {
-		var res view.WriteResult
-		if res, err = v.Append(nil, f.Attr.Node, add); err == nil {
-			add = add[res.N:]
+	t, err := l.changeTalk(ctx, v, workspace, func(t *Talk) ([]byte, error) {
+		if t.Warning != "" {
+			return nil, fail(backend.Conflict, "%s: %s; it is left as it is (session clear begins a new one)", t.Path, t.Warning)
 		}
-	}
-	return path, err
+		next := t.data
+		switch {
+		case t.New:
+			p, model := l.defaults(v, &t.Workspace, "", "")
+			next = newSession(p, model, l.reg.now()).head()
+		case !bytes.HasSuffix(next, []byte("\n")): // somebody's editor
+			next = append(slices.Clip(next), '\n')
+		}
+		if next = append(slices.Clip(next), m.encode()...); len(next) > maxSession {
+			return nil, fail(backend.TooBig, "%s would have more than %d bytes; session clear begins it anew", t.Path, maxSession)
+		}
+		return next, nil
+	})
+	return t.Path, err
 }
 
 // ClearSession leaves a session with its front matter and no messages; a corrupt
 // one gets new front matter.
 func (l *Layer) ClearSession(ctx context.Context, v *view.View, workspace string) (Talk, error) {
-	w, path, err := l.talkPlace(v, workspace)
-	if err != nil {
-		return Talk{}, err
-	}
-	defer l.lock(path)()
-	t, _, err := l.load(v, w, path)
-	if err != nil {
-		return t, err
-	}
-	l.accessed(ctx, &w)
-	if t.New || t.Warning != "" {
-		p, m := l.defaults(v, &w, "", "")
-		t.Session, t.New, t.Warning = *newSession(p, m, l.reg.now()), false, ""
-	}
-	t.Messages = nil
-	_, err = v.PutHere(path, bytes.NewReader(t.encode()), 0)
-	return t, err
+	return l.changeTalk(ctx, v, workspace, func(t *Talk) ([]byte, error) {
+		if t.New || t.Warning != "" {
+			p, m := l.defaults(v, &t.Workspace, "", "")
+			t.Session, t.New, t.Warning = *newSession(p, m, l.reg.now()), false, ""
+		}
+		t.Messages = nil
+		return t.head(), nil
+	})
 }

@@ -39,11 +39,16 @@ type News struct {
 // WhatsNew tells what happened in a project since the agent's pointer, and moves
 // that.
 func (l *Layer) WhatsNew(ctx context.Context, v *view.View, project string) (n News, err error) {
+	defer l.turn(v)()
 	p, err := l.ProjectDir(v, project)
 	if err != nil {
 		return n, err
 	}
-	n, seq, err := l.news(ctx, v, p, newsLimit)
+	now := l.reg.now() // what is added from now on, and not seen below, has a later time
+	n, seq, err := l.news(ctx, v, p, newsLimit, maxProtocol)
+	if err == nil {
+		err = ctx.Err() // nobody hears of it: it is new yet
+	}
 	if err != nil || n.Warning != "" {
 		return n, err
 	}
@@ -51,7 +56,7 @@ func (l *Layer) WhatsNew(ctx context.Context, v *view.View, project string) (n N
 	if err != nil {
 		return n, err
 	}
-	to := pointer{SHA: n.Git.Head, Read: l.reg.now()}
+	to := pointer{SHA: n.Git.Head, Read: now}
 	if to.Seq, err = c.Seal(seq); err != nil {
 		return n, err
 	}
@@ -67,8 +72,9 @@ func (l *Layer) WhatsNew(ctx context.Context, v *view.View, project string) (n N
 	return n, err
 }
 
-// news collects what is new, and gives the number of the feed to go on after.
-func (l *Layer) news(ctx context.Context, v *view.View, p ProjectDir, limit int) (n News, seq uint64, err error) {
+// news collects what is new, and gives the number of the feed to go on after. It goes
+// through so many events, and so many bytes of journals and inbox.
+func (l *Layer) news(ctx context.Context, v *view.View, p ProjectDir, events, size int) (n News, seq uint64, err error) {
 	n.Project = p
 	at, warning, err := p.pointerOf(v)
 	if err != nil {
@@ -78,7 +84,7 @@ func (l *Layer) news(ctx context.Context, v *view.View, p ProjectDir, limit int)
 	if seq, err = l.pointerSeq(ctx, v, at); err != nil {
 		return n, 0, err
 	}
-	n.Changes, seq, n.More, err = l.Changes(ctx, v, Span{After: seq, Under: p.Path, Limit: limit})
+	n.Changes, seq, n.More, err = l.Changes(ctx, v, Span{After: seq, Under: p.Path, Limit: events})
 	if err != nil {
 		return n, 0, err
 	}
@@ -87,17 +93,13 @@ func (l *Layer) news(ctx context.Context, v *view.View, p ProjectDir, limit int)
 		return top == ".git" || top == pointersDir
 	})
 	since := n.Since.Truncate(time.Minute) // the files have no more
-	entries, err := p.journal(v, newsLook)
+	entries, items, err := l.readNews(v, p, since, size)
 	if err != nil {
 		return n, 0, err
 	}
 	n.Journal = slices.DeleteFunc(entries, func(e JournalEntry) bool { return e.At.Before(since) })
 	if left := len(n.Journal) - newsEntries; left > 0 {
 		n.Journal, n.Left = n.Journal[left:], left
-	}
-	items, err := p.inbox(v, "", true)
-	if err != nil {
-		return n, 0, err
 	}
 	for _, it := range items {
 		if !it.Closed && !it.Added.Before(since) {
@@ -112,6 +114,20 @@ func (l *Layer) news(ctx context.Context, v *view.View, p ProjectDir, limit int)
 	}
 	n.Git = p.git(v)
 	return n, seq, nil
+}
+
+// readNews reads journal and inbox between the changes of the layer: an entry or item
+// that is not there yet gets its time after this.
+func (l *Layer) readNews(v *view.View, p ProjectDir, since time.Time, size int) (entries []JournalEntry, items []InboxItem, err error) {
+	locked := func(name string, read func() error) error {
+		defer l.lock(p.Path + "/" + name)()
+		return read()
+	}
+	err = locked(journalName, func() (err error) { entries, err = p.journal(v, newsLook, since, size); return err })
+	if err == nil {
+		err = locked(inboxName, func() (err error) { items, err = p.inbox(v, "", true, size); return err })
+	}
+	return entries, items, err
 }
 
 // pointerSeq is where in the feed a pointer stands. A cursor that is none, of
