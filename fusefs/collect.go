@@ -24,6 +24,7 @@ type entryNotice struct {
 	absent uint64         // sequence number of the negative name, 0: none
 	child  backend.NodeID // whose markEntry goes, 0: none
 	seq    uint32         // of child
+	led    backend.NodeID // what a name that is gone led to, 0: nothing that is held by it
 }
 
 type inodeNotice struct {
@@ -139,6 +140,9 @@ func (k *kernel) entryRemoved(c *view.Change, get func() *notices) {
 		named := child.marks&markEntry != 0 && (child.marks&markSeveral != 0 || child.name == k.nameHash(c.Node, c.Name))
 		if named || dir.marks&markListing != 0 {
 			e := entryNotice{parent: c.Node, name: c.Name}
+			if named {
+				e.led = c.Child
+			}
 			if named && child.marks&markSeveral == 0 {
 				e.child, e.seq = c.Child, child.seq
 			}
@@ -278,7 +282,11 @@ func (n *notices) tell() {
 	}
 	k.mu.Lock()
 	for i := range n.entries {
-		k.sentEntry(&n.entries[i])
+		e := &n.entries[i]
+		k.sentEntry(e)
+		if n.epoch && e.led != 0 {
+			k.lapsed(lapse{e.parent, e.name, e.led})
+		}
 	}
 	for i := range n.inodes {
 		if in := &n.inodes[i]; in.clear != 0 {

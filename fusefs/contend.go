@@ -12,6 +12,7 @@ type disputes struct {
 	contended map[backend.NodeID]*contended // open ones
 	late      map[backend.NodeID]late       // those whose end is told of once more
 	askers    askers
+	lapses    map[uint64]lapse // by the name's hash
 	busy      func() bool // a request of the mount is under way or waits to be read; nil: never
 }
 

@@ -128,7 +128,7 @@ func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName 
 	r := f.request(&in.InHeader)
 	err := f.view.Rename(&r, from, name, to, newName, flags)
 	if err == nil {
-		f.kern.renamed()
+		f.kern.renamed(to, newName)
 	}
 	return f.status("rename", err)
 }
@@ -138,8 +138,11 @@ func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName 
 // it. The kernel then moves what it had there, and the notice finds nothing under the
 // old name: the new one would lead to the wrong file for good. So where a notice
 // about names is under way, all names are asked for again.
-func (k *kernel) renamed() {
+func (k *kernel) renamed(to nodeID, newName string) {
 	if k.expiring.Load() > 0 && k.epochs {
 		k.dev.incEpoch()
+		k.mu.Lock()
+		k.lapsed(lapse{parent: to, name: newName})
+		k.mu.Unlock()
 	}
 }

@@ -110,12 +110,10 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 		}
 		defer h.unreserve(name)
 	}
-	for _, other := range h.Mounts() {
-		if other.cfg.Dir == cfg.Dir || number != 0 && other.minor == number {
-			over()
-			unix.Close(fd)
-			return nil, &backend.Error{Kind: backend.Busy, Err: errors.New("this mount is served already")}
-		}
+	if h.served(ctx, cfg.Dir, number) {
+		over()
+		unix.Close(fd)
+		return nil, &backend.Error{Kind: backend.Busy, Err: errors.New("this mount is served already")}
 	}
 	m := &Mount{hub: h, cfg: cfg, minor: number, since: time.Now(),
 		taking: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
@@ -140,6 +138,18 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 		return nil, &backend.Error{Kind: backend.Unavailable, Err: errors.New("the daemon is stopping")}
 	}
 	return m, nil
+}
+
+// served tells whether a mount called name, or of connection number, is served
+// and stays so: the kernel gives a number to the next as soon as it is free, which the
+// goroutine that served the last may not have noticed yet.
+func (h *Hub) served(ctx context.Context, name string, number uint32) bool {
+	for _, other := range h.Mounts() {
+		if other.cfg.Dir == name || number != 0 && other.minor == number && !wait(ctx, endTime, other.done) {
+			return true
+		}
+	}
+	return false
 }
 
 // greet does the handshake with the kernel, which may be kept from saying

@@ -30,10 +30,7 @@ type kernel struct {
 	expiring atomic.Int32
 	// overdue counts the notices that have been waited for long enough.
 	overdue atomic.Int32
-	// epochs tells that the kernel knows INC_EPOCH.
-	epochs bool
-	// trusted mounts are waited for as long as it takes.
-	trusted bool
+	manners
 	// locks are what this mount has of the file locks.
 	locks mountLocks
 
@@ -46,6 +43,15 @@ type kernel struct {
 }
 
 var _ view.Observer = (*kernel)(nil)
+
+// manners are how a kernel is to be treated.
+type manners struct {
+	epochs  bool // it knows INC_EPOCH
+	trusted bool // it is waited for as long as it takes
+	// ready is set when the handshake is done, and what is above may be read, and
+	// dev written to. Before it the kernel holds nothing.
+	ready atomic.Bool
+}
 
 // birth is what a kernel's memory counts time and hashes names from.
 type birth struct {
@@ -123,6 +129,7 @@ func (k *kernel) nameHash(parent backend.NodeID, name string) uint64 {
 func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 	h, now := k.nameHash(parent, name), k.now()
 	k.mu.Lock()
+	k.answered(h)
 	n, _ := k.nodes.get(a.Node)
 	if n.marks&markEntry != 0 && n.name != h {
 		n.marks |= markSeveral
@@ -144,6 +151,7 @@ func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 func (k *kernel) Negative(parent backend.NodeID, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.answered(k.nameHash(parent, name))
 	if _, ok := k.nodes.get(parent); !ok && parent != k.root {
 		return // forgotten meanwhile: no name can be cached below it
 	}

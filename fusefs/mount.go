@@ -46,6 +46,7 @@ type Mount struct {
 	fs    *fileSystem
 	gate  *gate  // between the transport and fs
 	minor uint32 // number of the FUSE connection
+	id    int    // of the mount, as in mountinfo; 0: it is not in our tree
 	since time.Time
 
 	taking chan struct{} // holds one while somebody takes it out of the tree
@@ -176,7 +177,7 @@ func (m *Mount) start(ctx context.Context) (server, error) {
 	}
 	t, err := m.handshake(fd)
 	if err != nil {
-		_ = detach(dir, helper)
+		_ = ClearDead(dir) // not what somebody else has mounted there meanwhile
 		return nil, err
 	}
 	return t, nil
@@ -195,10 +196,11 @@ func (m *Mount) attach(inPlace bool) (fd int, err error) {
 	return call.do()
 }
 
-// handshake takes fd over.
+// handshake takes fd over. After an error the connection has ended.
 func (m *Mount) handshake(fd int) (server, error) {
-	if e, ok := topMount(m.cfg.Dir); ok {
-		m.minor = e.Minor
+	if err := m.number(fd); err != nil {
+		unix.Close(fd)
+		return nil, err
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -207,12 +209,14 @@ func (m *Mount) handshake(fd int) (server, error) {
 	}
 	k := m.fs.kern
 	if k.dev, err = newDevice(own, m.fs.count); err != nil {
+		k.dev = nil
 		unix.Close(fd)
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
 	t, err := newServer(cmp.Or(m.cfg.Transport, m.hub.serving.transport), fd, m.gate, serverOptions{
 		acl: m.cfg.ACL, watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
 	if err != nil {
+		k.dev.close() // the last of the connection
 		return nil, err
 	}
 	k.dev.standby, m.gate.standby = t.Standby, t.Standby
@@ -222,7 +226,27 @@ func (m *Mount) handshake(fd int) (server, error) {
 		m.fs.ttl = shortTimeouts
 		m.fs.log.Warn("kernel older than 6.16: changes made in another mount may stay unseen for a second")
 	}
+	k.ready.Store(true)
 	return t, nil
+}
+
+// number finds out by which numbers the mount and its connection, that of fd, are known.
+func (m *Mount) number(fd int) error {
+	if m.fs.handed != nil {
+		return nil
+	}
+	table, err := mountTable()
+	if err != nil && len(table) == 0 {
+		return mountError(m.cfg.Dir, backend.Unavailable, err)
+	}
+	minor := connectionOf(fd)
+	for i := len(table) - 1; i >= 0; i-- {
+		if e := table[i]; e.Dir == m.cfg.Dir && e.Type == fsType && (minor == 0 || e.Minor == minor) {
+			m.minor, m.id = e.Minor, e.ID
+			return nil
+		}
+	}
+	return mountError(m.cfg.Dir, backend.Stale, errors.New("it was taken away, or moved, while it was being mounted"))
 }
 
 // Wait returns when the mount is gone, however that came.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -115,6 +116,17 @@ func mountHelp(err error) error {
 	return errors.New("mount(2) failed")
 }
 
+// helperTime bounds a run of fusermount3 that mounts.
+const helperTime = 20 * time.Second
+
+// groupCommand is a command that ends with ctx, with all that it has started.
+func groupCommand(ctx context.Context, bin string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	return cmd
+}
+
 // fusermount mounts by the set-user-id helper, for a daemon that is not root.
 // The mount is then the daemon's own user's.
 func (c *mountCall) fusermount() (int, error) {
@@ -142,23 +154,31 @@ func (c *mountCall) fusermount() (int, error) {
 	if c.allowOther {
 		opts = append(opts, "allow_other")
 	}
-	cmd := exec.Command(bin, "-o", strings.Join(opts, ","), "--", c.dir)
+	ctx, cancel := context.WithTimeout(context.Background(), helperTime)
+	defer cancel()
+	cmd := groupCommand(ctx, bin, "-o", strings.Join(opts, ","), "--", c.dir)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
-	if err := cmd.Run(); err != nil {
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		ours.Close() // and with it what may have been sent
+		theirs.Close()
+		return -1, mountError(c.dir, backend.Unavailable, errors.Join(errors.New("fusermount3 takes too long"), ClearDead(c.dir)))
+	}
+	if err != nil {
 		return -1, mountError(c.dir, backend.NotPermitted, fmt.Errorf("fusermount3: %s: %w", strings.TrimSpace(said.String()), err))
 	}
 	return receiveFD(pair[0])
 }
 
-// receiveFD takes the descriptor that fusermount3 sends.
+// receiveFD takes the descriptor that fusermount3 has sent.
 func receiveFD(sock int) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
+	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 	if err != nil {
-		return -1, &backend.Error{Op: "mount", Kind: backend.Other, Err: err}
+		return -1, &backend.Error{Op: "mount", Kind: backend.Other, Err: fmt.Errorf("fusermount3 sent no descriptor: %w", err)}
 	}
 	msgs, err := unix.ParseSocketControlMessage(oob[:n])
 	if err == nil && len(msgs) == 1 {
@@ -196,10 +216,7 @@ func fusermountU(ctx context.Context, flag, dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, flag, "--", dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	out, err := cmd.CombinedOutput()
+	out, err := groupCommand(ctx, bin, flag, "--", dir).CombinedOutput()
 	if err != nil && bytes.Contains(out, []byte("busy")) {
 		return syscall.EBUSY
 	}

@@ -20,15 +20,21 @@ func mountTable() ([]mountEntry, error) {
 	return out, err
 }
 
-// topMount finds what is mounted at dir, the last one over others.
+// topMount finds what is mounted at dir, the one over others, if dir leads to it.
 func topMount(dir string) (mountEntry, bool) {
 	table, _ := mountTable()
-	for i := len(table) - 1; i >= 0; i-- {
-		if table[i].Dir == dir {
-			return table[i], true
-		}
+	e, ok := mountAt(table, dir)
+	return e, ok && e.Dir == dir
+}
+
+// mountAt finds the mount that dir leads to; see mountinfo.At.
+func mountAt(table []mountEntry, dir string) (mountEntry, bool) {
+	plain := make([]mountinfo.Entry, len(table))
+	for i, e := range table {
+		plain[i] = e.Entry
 	}
-	return mountEntry{}, false
+	at, ok := mountinfo.At(plain, dir)
+	return mountEntry{at}, ok
 }
 
 // countMounts tells how many mounts are at dir, over each other.
@@ -56,4 +62,39 @@ func stillMounted(dir string, minor uint32) bool {
 		}
 	}
 	return false
+}
+
+// where finds the mount in the tree. It is known by its connection, whose number no
+// other has while it lives, and among that one's bind mounts by its own: so it is
+// found wherever the directories above it were moved. Once the connection has ended both
+// may be another's, and it is looked for at its place only.
+func (m *Mount) where() (at mountEntry, there bool, err error) {
+	table, err := mountTable()
+	if err != nil && len(table) == 0 {
+		return at, false, err
+	}
+	moved := mountEntry{}
+	for _, e := range table {
+		switch {
+		case e.Minor != m.minor || e.Type != fsType:
+		case e.ID == m.id && e.Dir != m.cfg.Dir:
+			moved = e
+		case e.Dir == m.cfg.Dir:
+			return e, true, nil
+		}
+	}
+	return moved, moved.Dir != "" && m.fs.kern.dev.live(), nil
+}
+
+// over gives what is mounted over at, or over a directory above, so that its path
+// does not lead to it; nil: nothing is.
+func over(at mountEntry) *mountEntry {
+	table, err := mountTable()
+	if err != nil {
+		return nil
+	}
+	if e, ok := mountAt(table, at.Dir); ok && e.ID != at.ID {
+		return &e
+	}
+	return nil
 }

@@ -82,6 +82,10 @@ func (h *Hub) notInsideNow(dir string) error {
 			return mountError(dir, backend.Invalid, errors.New("it is inside a mount of this daemon; choose a directory elsewhere"))
 		}
 		if dir == at && !stillMounted(at, m.minor) {
+			if now, there, _ := m.where(); there {
+				return mountError(dir, backend.Busy, errors.New("what was mounted there is at "+now.Dir+
+					" now, as a directory above it was renamed; unmount it first"))
+			}
 			return mountError(dir, backend.Busy, errElsewhere)
 		}
 		if dir == at {
@@ -142,6 +146,9 @@ func prepareMountpoint(cfg *Config, inPlace bool, log *slog.Logger) (p mountpoin
 // openAny opens dir beneath what is dead there.
 func openAny(dir string, inPlace bool) (p mountpoint, err error) {
 	p.over = -1
+	if table, err := mountTable(); len(table) == 0 {
+		return p, mountError(dir, backend.Unavailable, fmt.Errorf("what is mounted there is not known: %w", err))
+	}
 	dead := false
 	if inPlace {
 		dead, err = clearToLast(dir)
@@ -164,16 +171,21 @@ func openAny(dir string, inPlace bool) (p mountpoint, err error) {
 
 // check makes sure of the owner, and that nothing would be hidden.
 func (p mountpoint) check(cfg *Config) error {
-	return bounded(func() error {
+	fd, err := unix.FcntlInt(uintptr(p.bare), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return mountError(cfg.Dir, kindOfErrno(err), err)
+	}
+	return bounded(func() error { // and it may go on after that
+		defer unix.Close(fd)
 		var st unix.Stat_t
-		if err := unix.Fstat(p.bare, &st); err != nil {
+		if err := unix.Fstat(fd, &st); err != nil {
 			return mountError(cfg.Dir, kindOfErrno(err), err)
 		}
 		if own := uint32(os.Geteuid()); cfg.UID != own && st.Uid != cfg.UID && st.Uid != own {
 			return mountError(cfg.Dir, backend.Denied, fmt.Errorf(
 				"it belongs to uid %d, and the mount would be for uid %d; choose a directory of theirs", st.Uid, cfg.UID))
 		}
-		return isEmpty(cfg.Dir, p.bare)
+		return isEmpty(cfg.Dir, fd)
 	})
 }
 

@@ -85,6 +85,16 @@ func (d *device) asked() bool {
 	return ready > 0
 }
 
+// live tells whether the connection has not ended.
+func (d *device) live() (yes bool) {
+	_ = d.conn.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		_, err := unix.Poll(p, 0)
+		yes = err == nil && p[0].Revents&unix.POLLERR == 0
+	})
+	return yes
+}
+
 // invalInode drops the cached attributes of node, a wire id, and the cached
 // pages that hold [off, off+n); n 0 is to the end. With off -1 no page is
 // touched and the call cannot block. Otherwise it waits for pages under I/O.

@@ -16,7 +16,13 @@ var _ view.Revoker = (*kernel)(nil)
 // written any more: they are asked for again. What stays
 // visible keeps its names, so a shell's working directory survives. File locks on
 // what it does not see any more are given up, and its waits for them end.
+//
+// A kernel whose mount is still being made has been told nothing, and will be
+// answered by the new rules.
 func (k *kernel) Revoked(r view.Revocation) {
+	if !k.ready.Load() {
+		return
+	}
 	changed := map[backend.VolumeID]bool{}
 	for _, v := range r.Changed {
 		changed[v] = true

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ const (
 	// gentleTime is how long an unmount by force tries without: RELEASE of the
 	// last file may be on its way.
 	gentleTime = 300 * time.Millisecond
+	// forceTime is how long umount(8) -f may take from the end of the connection
+	// until the mount is out of the tree.
+	forceTime = 100 * time.Millisecond
 	// graceTime bounds the wait for requests under way when a mount is cut off,
 	// and then for the end of its connection.
 	graceTime = time.Second
@@ -33,7 +37,7 @@ func (m *Mount) serve(t server) {
 // and out of the hub, and lets go of all that it held. Every call returns when that is done.
 func (m *Mount) finish() {
 	m.end.Do(func() {
-		m.taken = !m.inTree()
+		m.taken = m.isOut()
 		if !m.left.Load() {
 			if err := m.detach(); err != nil {
 				m.fs.log.Warn("dead mount stays", "err", err)
@@ -46,6 +50,22 @@ func (m *Mount) finish() {
 		m.hub.mu.Unlock()
 		m.drop()
 	})
+}
+
+// isOut tells whether the mount is out of the tree. umount(8) -f ends the connection
+// first, so it is looked twice where that has ended.
+func (m *Mount) isOut() bool {
+	for end := time.Now().Add(forceTime); m.inTree(); time.Sleep(forceTime / 10) {
+		select {
+		case <-m.ended:
+			if m.left.Load() || time.Now().After(end) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // drop lets go of all that the mount held. Requests that are still being handled
@@ -110,9 +130,14 @@ func (m *Mount) disown(open []nodeID) {
 // tree, when a bind mount or open files elsewhere keep it alive.
 var ErrElsewhere = errors.New("it is out of the tree, but a bind mount, another mount namespace or open files keep it alive")
 
+// ErrCovered is in the error of an Unmount of what somebody has mounted over: that
+// would go in its place.
+var ErrCovered = errors.New("unmount that first")
+
 // Unmount takes the mount away and returns when it is gone. While files in it
 // are in use it fails with Busy (and ErrElsewhere), unless force: then it is out of the tree and
-// out of Hub.Mounts within a few seconds, and whoever uses it gets ENOTCONN.
+// out of Hub.Mounts within a few seconds, and whoever uses it gets ENOTCONN. Nor does
+// it go, by force either, while something is mounted over it (Busy, and ErrCovered).
 func (m *Mount) Unmount(ctx context.Context, force bool) error {
 	dir := m.cfg.Dir
 	if force {
@@ -124,12 +149,21 @@ func (m *Mount) Unmount(ctx context.Context, force bool) error {
 		return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy,
 			Err: errors.New("files in it are in use; stop what uses them (fuser -m), or use force")}
 	default:
-		return &backend.Error{Op: "unmount", Path: dir, Kind: kindOfErrno(err), Err: err}
+		return m.stays(err)
 	}
 	if wait(ctx, probeTime, m.done) {
 		return nil
 	}
 	return &backend.Error{Op: "unmount", Path: dir, Kind: backend.Busy, Err: ErrElsewhere}
+}
+
+// stays words why the mount, which is still there, was not unmounted.
+func (m *Mount) stays(err error) error {
+	kind := kindOfErrno(err)
+	if errors.Is(err, ErrCovered) || kind == backend.NotFound { // its path leads elsewhere
+		kind = backend.Busy
+	}
+	return &backend.Error{Op: "unmount", Path: m.cfg.Dir, Kind: kind, Err: err}
 }
 
 // unmountByForce tries without for a moment. No attempt of that outlives it: it
@@ -148,7 +182,7 @@ func (m *Mount) unmountByForce(ctx context.Context) error {
 	}
 	aborted, err := m.kill()
 	if err != nil {
-		return &backend.Error{Op: "unmount", Path: m.cfg.Dir, Kind: kindOfErrno(err), Err: err}
+		return m.stays(err)
 	}
 	m.fs.log.Warn("unmounted by force: processes that use files in it get errors", "aborted", aborted)
 	m.cutOff()
@@ -183,7 +217,7 @@ func wait(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 // tryUnmount asks a few times: RELEASE of the last file may be on its way.
 func (m *Mount) tryUnmount(ctx context.Context) error {
 	for try := 0; ; try++ {
-		err := m.take(func() error { return unmount(ctx, m.cfg.Dir, m.hub.helper()) })
+		err := m.take(func(dir string) error { return unmount(ctx, dir, m.hub.helper()) })
 		if !errors.Is(err, unix.EBUSY) || try == 20 {
 			return err
 		}
@@ -200,13 +234,14 @@ func (m *Mount) tryUnmount(ctx context.Context) error {
 // kill ends the connection, where it can, and takes the mount out of the tree.
 func (m *Mount) kill() (aborted bool, err error) {
 	if m.hub.helper() {
-		if m.inTree() {
+		err = m.take(func(dir string) error {
 			aborted = abort(m.minor)
-		}
-		return aborted, m.detach() // the end of the connection may have come first
+			return detach(dir, true)
+		})
+		return aborted, err
 	}
-	err = m.take(func() error {
-		err := unix.Unmount(m.cfg.Dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	err = m.take(func(dir string) error {
+		err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		aborted = err == nil
 		return err
 	})
@@ -215,20 +250,31 @@ func (m *Mount) kill() (aborted bool, err error) {
 
 // detach takes the mount out of the tree if it is there.
 func (m *Mount) detach() error {
-	return m.take(func() error { return detach(m.cfg.Dir, m.hub.helper()) })
+	return m.take(func(dir string) error { return detach(dir, m.hub.helper()) })
 }
 
 // take takes the mount out of the tree by how, if it is there. One goes at a
 // time, until the kernel has decided: how names a place, and when the mount is
-// out another may be there, even one with its number.
-func (m *Mount) take(how func() error) error {
+// out another may be there, even one with its number. Nor is it tried while something
+// is mounted over it: that would go in its place, and is not ours.
+func (m *Mount) take(how func(dir string) error) error {
 	if !m.grab() {
 		return nil
 	}
 	defer func() { <-m.taking }()
-	err := how()
-	if !m.inTree() {
+	at, there, err := m.where()
+	if err != nil || !there {
+		return err
+	}
+	if by := over(at); by != nil {
+		return fmt.Errorf("a %s is mounted over it, at %s; %w", by.Type, by.Dir, ErrCovered)
+	}
+	err = how(at.Dir)
+	switch {
+	case !m.inTree():
 		return nil // also if somebody else was faster
+	case err == nil:
+		return unix.EBUSY // something was mounted over it just then
 	}
 	return err
 }
@@ -252,12 +298,13 @@ func (m *Mount) grab() bool {
 	return false
 }
 
-// inTree tells whether the mount is in the tree, to which it does not come back.
+// inTree tells whether the mount is in the tree, to which it does not come back; it
+// is taken to be while the table of mounts cannot be read.
 func (m *Mount) inTree() bool {
 	if m.out.Load() {
 		return false
 	}
-	if !stillMounted(m.cfg.Dir, m.minor) {
+	if _, there, err := m.where(); err == nil && !there {
 		m.out.Store(true)
 		return false
 	}

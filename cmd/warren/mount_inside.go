@@ -81,18 +81,14 @@ func ownMountpoint(dir string) (string, error) {
 	return dir, nil
 }
 
-// mountedView tells whether the uppermost mount at dir is one of warren.
+// mountedView tells whether dir leads to a mount of warren there, and to none over it.
 func mountedView(dir string) bool {
 	all, err := mountinfo.Read()
 	if err != nil {
 		return false
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Dir == dir {
-			return all[i].Type == viewFS
-		}
-	}
-	return false
+	at, ok := mountinfo.At(all, dir)
+	return ok && at.Dir == dir && at.Type == viewFS
 }
 
 // ownMount opens /dev/fuse and mounts it, itself or by fusermount3.

@@ -299,9 +299,8 @@ func (m mounter) Mount(ctx context.Context, s server.Mounting) (string, error) {
 	}
 	if s.Gone != nil {
 		go func() {
-			if got.Wait(); got.Taken() {
-				s.Gone()
-			}
+			got.Wait()
+			s.Gone(got.Taken())
 		}()
 	}
 	return got.Dir(), nil
@@ -325,8 +324,17 @@ func (m mounter) Unmount(ctx context.Context, dir string, force bool) error {
 	if errors.Is(err, fusefs.ErrElsewhere) {
 		return errors.Join(server.ErrElsewhere, err)
 	}
+	if errors.Is(err, fusefs.ErrCovered) {
+		return coveredError{err}
+	}
 	return err
 }
+
+// coveredError is an error of fusefs that the API knows as well.
+type coveredError struct{ error }
+
+// Unwrap gives both.
+func (e coveredError) Unwrap() []error { return []error{server.ErrCovered, e.error} }
 
 func (m mounter) TakeOver(ctx context.Context, fd int, s server.Mounting) (server.Handed, error) {
 	o := s.View

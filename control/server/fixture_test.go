@@ -32,6 +32,7 @@ type mounts struct {
 	fail error // of the next Mount
 
 	elsewhere bool // unmounting takes them out of the tree only
+	covered   bool // something is mounted over them
 }
 
 func (m *mounts) Mount(_ context.Context, s Mounting) (string, error) {
@@ -56,12 +57,21 @@ func (m *mounts) Unmount(_ context.Context, dir string, force bool) error {
 	if m.busy[dir] && !force {
 		return backend.Busy
 	}
-	delete(m.up, dir)
-	if m.elsewhere {
+	if m.covered {
+		return coveredError{}
+	}
+	if m.elsewhere && !force { // it is alive, and in Mounted
 		return ErrElsewhere
 	}
+	delete(m.up, dir)
 	return nil
 }
+
+// coveredError is what an unmount fails with that ErrCovered is about.
+type coveredError struct{}
+
+func (coveredError) Error() string   { return "a tmpfs is mounted over it" }
+func (coveredError) Unwrap() []error { return []error{ErrCovered, backend.Busy} }
 
 func (m *mounts) Clear(string) error { return nil }
 
@@ -228,6 +238,12 @@ func (f *fixture) link(agent, from, to string) {
 
 // take unmounts as umount(8) does. The function it gives tells the server.
 func (m *mounts) take(dir string) (gone func()) {
+	told := m.end(dir)
+	return func() { told(true) }
+}
+
+// end ends a mount somehow.
+func (m *mounts) end(dir string) (gone func(taken bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gone = m.up[dir].Gone

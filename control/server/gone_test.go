@@ -2,6 +2,7 @@ package server
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,46 @@ func TestAnUnmountedMountIsForgotten(t *testing.T) {
 	gone()
 	if recorded() != 1 {
 		t.Error("forgotten by a daemon that stops")
+	}
+}
+
+// TestAMountWithoutAConnectionIsRemembered: nobody unmounted it, and the list says so.
+func TestAMountWithoutAConnectionIsRemembered(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	ctx := t.Context()
+	if _, err := f.client.Mount(ctx, control.MountSpec{Agent: "a", Dir: "/m"}); err != nil {
+		t.Fatal(err)
+	}
+	f.mounts.end("/m")(false)
+	ms, err := f.client.Mounts(ctx)
+	if err != nil || len(ms) != 1 || !strings.Contains(ms[0].State, "its connection was ended") {
+		t.Errorf("%+v, %v", ms, err)
+	}
+	if _, err := f.client.Mount(ctx, control.MountSpec{Agent: "a", Dir: "/m"}); err != nil {
+		t.Fatal(err)
+	}
+	if ms, err := f.client.Mounts(ctx); err != nil || len(ms) != 1 || ms[0].State != stateUp {
+		t.Errorf("made anew: %+v, %v", ms, err)
+	}
+}
+
+// TestACoveredMountStays, and stays recorded.
+func TestACoveredMountStays(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	if _, err := f.client.Mount(t.Context(), control.MountSpec{Agent: "a", Dir: "/m"}); err != nil {
+		t.Fatal(err)
+	}
+	f.mounts.covered = true
+	for _, force := range []bool{false, true} {
+		_, err := f.client.Unmount(t.Context(), "/m", force)
+		if control.KindOf(err) != control.KindConflict || !contains(err, "tmpfs") {
+			t.Errorf("force %v: %v", force, err)
+		}
+	}
+	if len(f.server.Registry.Mounts()) != 1 {
+		t.Error("forgotten")
 	}
 }
 

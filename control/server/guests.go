@@ -49,6 +49,7 @@ type guestConn struct {
 	net.Conn
 	of   *guests
 	sess *session // whose token it has shown; guarded by guests.mu
+	gone bool     // it was closed; guarded by guests.mu
 	once sync.Once
 }
 
@@ -85,6 +86,7 @@ func (c *guestConn) Close() error {
 	c.once.Do(func() {
 		c.of.mu.Lock()
 		defer c.of.mu.Unlock()
+		c.gone = true
 		if c.sess == nil {
 			c.of.unknow(c)
 			return
@@ -117,9 +119,13 @@ func (g *guests) drop(s *session) {
 }
 
 // show notes that t was shown on c. KindConflict: it has too many connections.
+// KindInterrupted: c has been closed, to make room for others, and counts for nothing.
 func (g *guests) show(c *guestConn, t workspace.Token) (*session, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if c.gone {
+		return nil, control.Errorf(control.KindInterrupted, "too many connect here that show no token; connect again")
+	}
 	if c.sess != nil && c.sess.token == t.ID && c.sess.ctx.Err() == nil {
 		return c.sess, nil
 	}

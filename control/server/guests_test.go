@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/workspace"
 	"golang.org/x/sys/unix"
 )
 
@@ -227,6 +228,23 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if status, _, _ := g.ask(g.tokens["b"], "GET", "/v1/version", ""); status != http.StatusOK {
 		t.Errorf("a new one, among strangers: %d", status)
+	}
+}
+
+// TestAConnectionThatWasClosedCounts for nothing, though its token comes after that.
+func TestAConnectionThatWasClosedCounts(t *testing.T) {
+	g := newGuests()
+	a, b := net.Pipe()
+	defer b.Close()
+	c := &guestConn{Conn: a, of: g}
+	g.strangers = append(g.strangers, c)
+	_ = c.Close()
+	if s, err := g.show(c, workspace.Token{ID: "t"}); err == nil {
+		t.Errorf("counted: %d", s.conns)
+	}
+	_ = c.Close()
+	if len(g.sessions)+len(g.strangers) != 0 {
+		t.Errorf("left: %v %v", g.sessions, g.strangers)
 	}
 }
 

@@ -137,7 +137,7 @@ func (s *Server) up(ctx context.Context, m workspace.Mount, recorded bool) (stri
 	}
 	dir := "" // guarded by mounting
 	dir, err = s.Mounts.Mount(ctx, Mounting{Dir: m.Dir, Recorded: recorded, AllowOther: m.AllowOther,
-		Gone: func() { s.gone(&dir) },
+		Gone: func(taken bool) { s.gone(&dir, taken) },
 		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID, ACL: m.ACL}})
 	return dir, err
 }
@@ -148,12 +148,17 @@ func (s *Server) up(ctx context.Context, m workspace.Mount, recorded bool) (stri
 const forgetAfter = 5 * time.Second
 
 // gone forgets the mount at *dir, which its user has unmounted, unless the
-// daemon stops, or something is mounted there again.
-func (s *Server) gone(dir *string) {
+// daemon stops, or something is mounted there again. One whose connection somebody
+// ended, and that was not unmounted, is remembered.
+func (s *Server) gone(dir *string, taken bool) {
+	after := s.forget
+	if !taken {
+		after = 0
+	}
 	select {
 	case <-s.done:
 		return
-	case <-time.After(s.forget):
+	case <-time.After(after):
 	}
 	s.mounting.Lock()
 	defer s.mounting.Unlock()
@@ -165,8 +170,24 @@ func (s *Server) gone(dir *string) {
 	if slices.Contains(s.Mounts.Mounted(), *dir) {
 		return
 	}
+	if !taken {
+		s.aborted(*dir)
+		return
+	}
 	if err := s.forgetAt(context.Background(), *dir); err != nil {
 		s.Log.Error("a mount that was unmounted stays recorded", "dir", *dir, "err", err)
+	}
+}
+
+// aborted notes why what is recorded for dir is not up. mounting held.
+func (s *Server) aborted(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.Registry.Mounts() {
+		if m.Dir == dir {
+			s.failed[m.ID] = "its connection was ended by another than the daemon; `warren mount`, or the next start, makes it anew"
+			s.Log.Error("a mount has lost its connection", "agent", m.Agent, "dir", dir)
+		}
 	}
 }
 
@@ -208,7 +229,7 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	defer s.mounting.Unlock()
 	mounts := s.Registry.Mounts()
 	i := slices.IndexFunc(mounts, func(m workspace.Mount) bool { return m.Dir == dir })
-	if i < 0 {
+	if i < 0 && !s.lingers(dir) {
 		return failf(backend.NotFound, "no mount at %q; `warren mounts` lists them", dir)
 	}
 	err := s.Mounts.Unmount(r.Context(), dir, force)
@@ -217,15 +238,21 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	}
 	var out control.Unmounted
 	if errors.Is(err, ErrElsewhere) {
-		out.Note = ErrElsewhere.Error()
+		out.Note = ErrElsewhere.Error() + "; with --force they get errors, and the directory can be mounted again"
 		s.Log.Warn("what was unmounted is still in use elsewhere", "dir", dir)
 		err = nil
+	}
+	if errors.Is(err, ErrCovered) {
+		return err
 	}
 	if errors.Is(err, backend.Busy) {
 		return failf(backend.Busy, "%s is in use; end the processes in it (`fuser -m %s` lists them), or say --force", dir, dir)
 	}
 	if err != nil {
 		return err
+	}
+	if i < 0 {
+		return reply(w, out)
 	}
 	if err := s.Registry.RemoveMount(r.Context(), mounts[i].ID); err != nil {
 		return err
@@ -235,6 +262,19 @@ func (s *Server) unmount(w http.ResponseWriter, r *http.Request) error {
 	s.mu.Unlock()
 	s.Log.Info("unmounted", "agent", mounts[i].Agent, "dir", dir)
 	return reply(w, out)
+}
+
+// lingers tells whether a mount at dir that was unmounted, and forgotten, is kept
+// alive elsewhere, so that nothing can be mounted there.
+func (s *Server) lingers(dir string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if r.mount.Dir == dir {
+			return false
+		}
+	}
+	return filepath.IsAbs(dir) && slices.Contains(s.Mounts.Mounted(), dir)
 }
 
 // Restore mounts the recorded mounts again; what a daemon that died left at

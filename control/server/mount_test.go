@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,11 +59,17 @@ func TestMountsAreForTheCallerAndRecorded(t *testing.T) {
 		t.Error(err)
 	}
 	g.mounts.elsewhere = true // as a bind mount keeps /n
-	if got, err := g.client.Unmount(ctx, "/n", false); err != nil || got.Note != ErrElsewhere.Error() {
+	if got, err := g.client.Unmount(ctx, "/n", false); err != nil || !strings.Contains(got.Note, ErrElsewhere.Error()) {
 		t.Errorf("a mount that is in use elsewhere: %+v, %v", got, err)
 	}
 	if ms, err := g.client.Mounts(ctx); err != nil || len(ms) != 0 {
 		t.Errorf("after its unmount: %+v, %v", ms, err)
+	}
+	if _, err := g.client.Unmount(ctx, "/n", true); err != nil {
+		t.Errorf("by force, though it is forgotten: %v", err)
+	}
+	if _, err := g.client.Unmount(ctx, "/n", true); control.KindOf(err) != control.KindNotFound {
+		t.Errorf("once more: %v", err)
 	}
 	if err := g.client.RemoveAgent(ctx, "a"); err != nil {
 		t.Error(err)
@@ -135,6 +142,25 @@ func TestARunLivesAsLongAsItIsHeld(t *testing.T) {
 	}
 	if ms := f.server.Registry.Mounts(); len(ms) != 0 {
 		t.Errorf("runs were recorded: %v", ms)
+	}
+}
+
+// TestAMountOfARunIsNoMount that could be unmounted; and one that somebody else took
+// away leaves nothing.
+func TestAMountOfARunIsNoMount(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	h := startRun(t, f, t.Context())
+	defer h.Close()
+	if _, err := f.client.Unmount(t.Context(), h.Run.Dir, true); control.KindOf(err) != control.KindNotFound {
+		t.Errorf("unmounted: %v", err)
+	}
+	f.mounts.end(h.Run.Dir)
+	if err := f.client.EndRun(t.Context(), h.Run.ID); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(f.server.Daemon.Runtime, "runs", "*")); len(left) != 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -107,6 +108,9 @@ func (s *Server) dropRun(ctx context.Context, r *run) {
 	defer cancel()
 	s.mounting.Lock()
 	err := s.Mounts.Unmount(ctx, r.mount.Dir, true)
+	if errors.Is(err, backend.NotFound) {
+		err = nil // somebody else was faster
+	}
 	if err == nil {
 		removeRunDir(r.mount.Dir)
 	}
@@ -235,11 +239,13 @@ func (s *Server) ClearRuns() error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, d := range dirs {
 		if err := s.Mounts.Clear(d); err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		removeRunDir(d)
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -22,6 +22,10 @@ import (
 // tree, but something elsewhere, such as a bind mount, keeps it alive.
 var ErrElsewhere = errors.New("a bind mount, another mount namespace or open files keep it alive")
 
+// ErrCovered is what Mounter.Unmount fails with when something is mounted over the
+// mount, and would go in its place.
+var ErrCovered = errors.New("it is covered")
+
 // Mounter mounts views. The daemon hands it in; fusefs does the work.
 type Mounter interface {
 	// Mount mounts a view at an empty directory, clears what a dead daemon left
@@ -29,7 +33,8 @@ type Mounter interface {
 	// NotEmpty or Busy tell what is wrong with it.
 	Mount(ctx context.Context, m Mounting) (dir string, err error)
 	// Unmount takes a mount away. Busy: it is in use and force is not set;
-	// ErrElsewhere too: it is out of the tree all the same.
+	// ErrElsewhere too: it is out of the tree all the same. Busy and ErrCovered:
+	// something is mounted over it, also with force.
 	// NotFound: there is none of ours.
 	Unmount(ctx context.Context, dir string, force bool) error
 	// Clear takes away what a daemon that died left mounted at dir, if it did.
@@ -49,9 +54,10 @@ type Mounting struct {
 	// to it now is Denied: who may rename what is above it would choose where
 	// root mounts.
 	Recorded bool
-	// Gone, if set, is called once if somebody else than Unmount takes the
-	// mount out of the host's tree while the daemon runs: an umount(8).
-	Gone       func()
+	// Gone, if set, is called once when the mount is gone. taken: it was taken out
+	// of the host's tree, by Unmount or an umount(8); else its connection was
+	// ended.
+	Gone       func(taken bool)
 	View       view.Options // without Observer
 	AllowOther bool
 }

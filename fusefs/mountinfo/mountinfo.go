@@ -14,6 +14,9 @@ import (
 
 // Entry is one mount.
 type Entry struct {
+	ID     int // of the mount; another may have it once this one is gone
+	Parent int // ID of the mount that Dir is in
+
 	Dir   string // mountpoint
 	Type  string // of the filesystem, as "fuse.warren"
 	Minor uint32 // of the device number: of a FUSE mount, the number of the connection
@@ -53,6 +56,31 @@ func Parse(r io.Reader) ([]Entry, error) {
 	return out, bad
 }
 
+// At finds the mount that dir leads to; dir is absolute, clean, and free of symbolic
+// links. Its Dir is dir where that is a mountpoint. Mounts that others hide, which
+// were made over them or over a directory above, are not found. ok is false
+// if the table does not tell.
+func At(table []Entry, dir string) (at Entry, ok bool) {
+	known := make(map[int]bool, len(table))
+	for _, e := range table {
+		known[e.ID] = true
+	}
+	within := func(e *Entry) bool { // the mount reached so far, or nothing that is in the table
+		return ok && e.Parent == at.ID && e.ID != at.ID || !ok && (e.Parent == e.ID || !known[e.Parent])
+	}
+	for end := 0; end <= len(dir); end++ {
+		if end < len(dir) && end > 0 && dir[end] != '/' {
+			continue
+		}
+		for i := 0; i < len(table); i++ { // again from the start where one was found
+			if e := &table[i]; e.Dir == max(dir[:end], "/") && within(e) {
+				at, ok, i = *e, true, -1
+			}
+		}
+	}
+	return at, ok
+}
+
 // parse reads "36 35 0:52 / /mnt rw - fuse.warren source opts".
 func parse(line string) (Entry, bool) {
 	before, after, ok := strings.Cut(line, " - ")
@@ -62,10 +90,12 @@ func parse(line string) (Entry, bool) {
 	}
 	_, minor, _ := strings.Cut(left[2], ":")
 	n, err := strconv.ParseUint(minor, 10, 32)
-	if err != nil {
+	id, ierr := strconv.Atoi(left[0])
+	parent, perr := strconv.Atoi(left[1])
+	if err != nil || ierr != nil || perr != nil {
 		return Entry{}, false
 	}
-	e := Entry{Dir: unescape(left[4]), Type: right[0], Minor: uint32(n)}
+	e := Entry{ID: id, Parent: parent, Dir: unescape(left[4]), Type: right[0], Minor: uint32(n)}
 	for opt := range strings.SplitSeq(right[len(right)-1], ",") {
 		name, value, _ := strings.Cut(opt, "=")
 		id, err := strconv.ParseUint(value, 10, 32)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -24,6 +25,15 @@ type Options struct {
 	Ended func()
 	Watch *Watch
 	Log   *slog.Logger
+
+	tests func(size int) (*buffers, error) // nil: newBuffers
+}
+
+func (o *Options) buffers(size int) (*buffers, error) {
+	if o.tests != nil {
+		return o.tests(size)
+	}
+	return newBuffers(size)
 }
 
 // Loop serves one connection.
@@ -151,13 +161,9 @@ func (l *Loop) send() {
 
 // run is one goroutine of the loop; it starts as the one that reads.
 func (l *Loop) run() {
-	b, err := newBuffers(l.room)
-	if err != nil {
-		// Without memory for buffers nothing can be read; others may be
-		// handling requests, and will read on.
-		l.opts.Log.Error("no memory for a reader of requests", "err", err)
-		l.reading.Add(-1)
-		l.leave()
+	defer l.leave()
+	b, ok := l.buffers()
+	if !ok {
 		return
 	}
 	defer b.free()
@@ -165,14 +171,37 @@ func (l *Loop) run() {
 		n, ok := l.next(b)
 		if !ok {
 			l.end()
-			break
+			return
 		}
 		l.serve(b, n)
 		if !l.claim() && !l.park(b) {
-			break
+			return
 		}
 	}
-	l.leave()
+}
+
+// memoryDelay is how long a reader waits for memory before it tries again.
+const memoryDelay = 10 * time.Millisecond
+
+// buffers makes those of the caller, which is one of those who read. While there is
+// no memory the caller hands that on to whoever is parked, or waits: were it to
+// give up, nobody might be left who reads. It tells false if the caller should end.
+func (l *Loop) buffers() (b *buffers, ok bool) {
+	b, err := l.opts.buffers(l.room)
+	if err != nil {
+		l.opts.Log.Error("no memory for a reader of requests", "err", err)
+	}
+	for err != nil {
+		select {
+		case l.wake <- struct{}{}:
+			return nil, false
+		case <-l.over:
+			return nil, false
+		case <-time.After(memoryDelay):
+		}
+		b, err = l.opts.buffers(l.room)
+	}
+	return b, true
 }
 
 // next reads a request; after that the caller is not one of those who read. ok is

@@ -86,6 +86,12 @@ type mounted struct {
 // mount mounts a testFS. declare tells whether its handlers say that they wait.
 func mount(t *testing.T, w *Watch, declare bool) *mounted {
 	t.Helper()
+	return mountWith(t, w, declare, nil)
+}
+
+// mountWith is mount with what makes the buffers.
+func mountWith(t *testing.T, w *Watch, declare bool, buffers func(int) (*buffers, error)) *mounted {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -103,7 +109,7 @@ func mount(t *testing.T, w *Watch, declare bool) *mounted {
 	t.Cleanup(func() { _ = unix.Unmount(m.dir, unix.MNT_FORCE|unix.MNT_DETACH) })
 	m.loop, err = New(fd, m.fs, Options{
 		Mount: &fuse.MountOptions{MaxWrite: 1 << 20, EnableLocks: true, PanicHandler: func(any) fuse.Status { return fuse.EIO }},
-		Ended: sync.OnceFunc(func() { close(m.fs.release) }), Watch: w, Log: slog.New(slog.DiscardHandler)})
+		Ended: sync.OnceFunc(func() { close(m.fs.release) }), Watch: w, Log: slog.New(slog.DiscardHandler), tests: buffers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +195,52 @@ func TestServedWhileHandlersWait(t *testing.T) {
 			m.umount(t, 0)
 		})
 	}
+}
+
+// TestNoMemoryForAReader: when there is none for one that is to read while a handler
+// waits, the next that comes back from its handler reads; and the new one does once there is.
+func TestNoMemoryForAReader(t *testing.T) {
+	var m *mounted
+	var without atomic.Bool
+	failed := make(chan struct{}, 100)
+	m = mountWith(t, new(Watch), true, func(size int) (*buffers, error) {
+		if !without.Load() {
+			return newBuffers(size)
+		}
+		soon(t, "the handler's goroutine is parked", func() bool {
+			m.loop.mu.Lock()
+			defer m.loop.mu.Unlock()
+			return m.loop.parked > 0 || !without.Load()
+		})
+		failed <- struct{}{}
+		return nil, unix.ENOMEM
+	})
+	var st unix.Stat_t
+	if err := unix.Stat(m.dir+"/file", &st); err != nil { // somebody reads
+		t.Fatal(err)
+	}
+	without.Store(true)
+	wg := m.wait(t, 1)
+	m.fs.release <- struct{}{}
+	wg.Wait()
+	<-failed
+	if err := unix.Stat(m.dir+"/file", &st); err != nil {
+		t.Error(err)
+	}
+	soon(t, "one goroutine is left", func() bool {
+		m.loop.mu.Lock()
+		defer m.loop.mu.Unlock()
+		return m.loop.live == 1
+	})
+	m.fs.waiting.Store(0)
+	wg = m.wait(t, 1)
+	without.Store(false)
+	if err := unix.Stat(m.dir+"/file", &st); err != nil { // while the handler waits
+		t.Error(err)
+	}
+	m.fs.release <- struct{}{}
+	wg.Wait()
+	m.umount(t, 0)
 }
 
 // TestEnd: nothing is left of a connection, whether it is unmounted or aborted

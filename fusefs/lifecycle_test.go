@@ -1,0 +1,170 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/backend"
+)
+
+// helperScript puts a shell script in the place of fusermount3, with the real one
+// as $REAL, and has everything mounted and unmounted by it.
+func (s *stack) helperScript(script string) {
+	s.t.Helper()
+	real, err := exec.LookPath("fusermount3")
+	if err != nil {
+		s.t.Skip("no fusermount3")
+	}
+	t := s.t.(*testing.T)
+	bin := t.TempDir()
+	must(t, os.WriteFile(bin+"/fusermount3", []byte("#!/bin/sh\nREAL="+real+"\n"+script+"\nexec $REAL \"$@\"\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s.hub.tests.helper = true
+}
+
+// appears waits until path is there.
+func appears(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Lstat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not appear", path)
+		}
+	}
+}
+
+// TestRulesChangeWhileMounting: a mount that is still being made when the rules
+// change is left alone, and then shows the tree by the new ones.
+func TestRulesChangeWhileMounting(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(2 * time.Minute)
+	in, out := s.site()
+	at := t.TempDir()
+	s.helperScript(`if [ "$1" = -o ]; then : >` + at + `/asked; while [ ! -e ` + at + `/go ]; do sleep 0.01; done; fi`)
+	made := make(chan error, 1)
+	dir := s.dir + "/m"
+	must(t, os.Mkdir(dir, 0o755))
+	go func() {
+		_, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir})
+		made <- err
+	}()
+	appears(t, at+"/asked")
+	s.publish(out)
+	s.publish(in)
+	s.publish(out)
+	must(t, os.WriteFile(at+"/go", nil, 0o644))
+	must(t, soon(t, made, "the mount"))
+	if _, err := os.Lstat(dir + "/projects/site"); !os.IsNotExist(err) {
+		t.Errorf("what was taken away while it was mounted: %v", err)
+	}
+	s.publish(in)
+	if _, err := os.Lstat(dir + "/projects/site"); err != nil {
+		t.Errorf("what came after it was mounted: %v", err)
+	}
+}
+
+// TestHelperThatSendsNothing: nobody waits for a descriptor that does not come.
+func TestHelperThatSendsNothing(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	s.helperScript(`[ "$1" != -o ] || exit 0`)
+	dir := s.dir + "/m"
+	must(t, os.Mkdir(dir, 0o755))
+	made := make(chan error, 1)
+	go func() {
+		_, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir})
+		made <- err
+	}()
+	if err := soon(t, made, "the mount"); err == nil {
+		t.Error("mounted")
+	}
+	if n := fuseDescriptors(); n != 0 {
+		t.Errorf("%d descriptors left", n)
+	}
+}
+
+// TestMountedOver: what somebody has mounted over a mount, or over a directory above,
+// is not taken away in its place, by force either.
+func TestMountedOver(t *testing.T) {
+	for _, helper := range []bool{false, true} {
+		t.Run(map[bool]string{false: "mount(2)", true: "fusermount3"}[helper], func(t *testing.T) {
+			s := newStack(t, memDriver)
+			s.watch(2 * time.Minute)
+			s.hub.tests.helper = helper
+			above := s.dir + "/above"
+			must(t, os.MkdirAll(above+"/m", 0o755))
+			m := s.mounted("m", Config{Dir: above + "/m"})
+			must(t, os.WriteFile(m.Dir()+"/f", []byte("x"), 0o644))
+			for _, at := range []string{m.Dir(), above} {
+				must(t, unix.Mount("over", at, "tmpfs", 0, ""))
+				for _, force := range []bool{false, true} {
+					err := m.Unmount(context.Background(), force)
+					if backend.KindOf(err) != backend.Busy || !errors.Is(err, ErrCovered) || !strings.Contains(err.Error(), "tmpfs") {
+						t.Errorf("a tmpfs over %s, force %v: %v", at, force, err)
+					}
+				}
+				if e, ok := topMount(at); !ok || e.Type != "tmpfs" {
+					t.Fatalf("at %s is %+v, %v", at, e, ok)
+				}
+				must(t, unix.Unmount(at, 0))
+				if b, err := os.ReadFile(m.Dir() + "/f"); string(b) != "x" {
+					t.Errorf("uncovered: %q %v", b, err)
+				}
+			}
+			s.unmount(m)
+		})
+	}
+}
+
+// TestMovedAlong: a mount whose directory moved with one above it is found where it is.
+func TestMovedAlong(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		t.Run(fmt.Sprint("force ", force), func(t *testing.T) {
+			s := newStack(t, memDriver)
+			s.watch(2 * time.Minute)
+			must(t, os.MkdirAll(s.dir+"/a/m", 0o755))
+			m := s.mounted("m", Config{Dir: s.dir + "/a/m"})
+			must(t, os.WriteFile(m.Dir()+"/f", []byte("x"), 0o644))
+			must(t, os.Rename(s.dir+"/a", s.dir+"/b"))
+			must(t, os.MkdirAll(s.dir+"/a/m", 0o755))
+			_, err := s.hub.Mount(context.Background(), Config{Agent: "gaia", Dir: s.dir + "/a/m"})
+			if backend.KindOf(err) != backend.Busy || !strings.Contains(err.Error(), s.dir+"/b/m") {
+				t.Errorf("mounted anew while the mount is elsewhere: %v", err)
+			}
+			if b, err := os.ReadFile(s.dir + "/b/m/f"); string(b) != "x" {
+				t.Errorf("moved along: %q %v", b, err)
+			}
+			must(t, m.Unmount(context.Background(), force))
+			if e, ok := topMount(s.dir + "/b/m"); ok {
+				t.Errorf("still there: %+v", e)
+			}
+			s.unmount(s.mounted("m", Config{Dir: s.dir + "/a/m"}))
+		})
+	}
+}
+
+// TestTakenByForce: umount -f ends the connection first, and takes the mount away then.
+func TestTakenByForce(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(2 * time.Minute)
+	for range 20 {
+		m := s.mounted("m", Config{})
+		must(t, unix.Unmount(m.Dir(), unix.MNT_FORCE))
+		if !wait(context.Background(), time.Minute, m.done) {
+			t.Fatal("it does not end")
+		}
+		if !m.Taken() {
+			t.Error("it was taken away, and is not said to be")
+		}
+	}
+}
