@@ -12,12 +12,19 @@ import (
 	"github.com/warrenfs/warren/control"
 )
 
-// logWait is how long one request of a follower waits.
-const logWait = 30 * time.Second
+const (
+	// logWait is how long one request of a follower waits.
+	logWait = 30 * time.Second
+	// logRetry is for how long a follower waits for a daemon that went away, unless
+	// told; it tries each logPause.
+	logRetry = time.Minute
+	logPause = 250 * time.Millisecond
+)
 
 type logOptions struct {
 	Agent, Path, Kind, Since, After, Project string
 	Denied, Follow, NoJournal                bool
+	Retry                                    time.Duration
 }
 
 // AddFlags adds the flags of log.
@@ -30,7 +37,8 @@ func (o *logOptions) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Denied, "denied", false, "only what was refused")
 	f.BoolVar(&o.NoJournal, "no-journal", false, "instead, the commits of the agent's project whose author wrote no journal entry in the day before or the hour after")
 	f.StringVar(&o.Project, "project", "", "for --no-journal: `NAME` of a project (default: the active one)")
-	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with what comes, until interrupted")
+	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with what comes, until interrupted; also when the daemon is started anew")
+	f.DurationVar(&o.Retry, "retry", logRetry, "with --follow: for what `TIME` to wait for a daemon that went away; 0: end with it")
 }
 
 func newLogCommand(a *app) *cobra.Command {
@@ -72,10 +80,14 @@ func runLog(ctx context.Context, a *app, o *logOptions) error {
 	}
 	lines := json.NewEncoder(a.stdout)
 	lines.SetEscapeHTML(false)
+	gone := outage{a: a, most: o.Retry}
 	for {
 		l, err := a.client().Log(ctx, q)
-		if o.Follow && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		if o.Follow && errors.Is(ctx.Err(), context.Canceled) {
 			return nil
+		}
+		if o.Follow && gone.goesOn(ctx, err) {
+			continue // from where it was
 		}
 		if err != nil {
 			return err
@@ -97,6 +109,47 @@ func runLog(ctx context.Context, a *app, o *logOptions) error {
 			q.Wait = logWait
 		}
 	}
+}
+
+// outage is a time without a daemon, of one who follows the feed.
+type outage struct {
+	a     *app
+	most  time.Duration // it may last
+	since time.Time     // zero: the daemon answers
+	begun bool          // it has answered before
+}
+
+// goesOn waits a little where a request failed since no daemon answers, and tells
+// whether to make it again. It says so once, and when there is a daemon again.
+func (o *outage) goesOn(ctx context.Context, err error) bool {
+	say := func(text string) {
+		if !o.a.quiet && !o.a.json {
+			_, _ = fmt.Fprintf(o.a.stderr, "warren: %s\n", text)
+		}
+	}
+	switch {
+	case err == nil:
+		if !o.since.IsZero() {
+			say("the daemon answers again")
+		}
+		o.since, o.begun = time.Time{}, true
+		return false
+	case !o.begun || control.KindOf(err) != control.KindUnavailable:
+		return false
+	case o.since.IsZero():
+		if o.most <= 0 {
+			return false
+		}
+		o.since = time.Now()
+		say(fmt.Sprintf("%v; waiting for %v", err, o.most))
+	case time.Since(o.since) > o.most:
+		return false
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(logPause):
+	}
+	return true
 }
 
 // logLine is one entry in one line, whatever its paths are made of.

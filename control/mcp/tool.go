@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,9 @@ func define[In, Out any](a about, do func(context.Context, *Server, In) (Out, sa
 			Annotations: a.effect.annotations(a.title, a.open)},
 		do: func(ctx context.Context, s *Server, raw json.RawMessage) (*sdk.CallToolResult, error) {
 			var args In
-			if err := json.Unmarshal(raw, &args); err != nil {
+			d := json.NewDecoder(bytes.NewReader(raw))
+			d.UseNumber() // a number of any length stays what it is
+			if err := d.Decode(&args); err != nil {
 				return nil, control.Errorf(control.KindInvalid, "arguments: %v", err)
 			}
 			v, text, err := do(ctx, s, args)

@@ -161,7 +161,7 @@ func sessionTools() []tool {
 			limits: func(s *jsonschema.Schema) {
 				where(s)
 				choice(s, "role", "user", "assistant", "system")
-				length(s, "text", 0, control.MaxItem)
+				length(s, "text", 0, 768<<10) // a daemon takes so many bytes
 			}}, appendSession),
 		define(about{name: "session_read", group: "sessions", title: "Read a session", effect: reads, limits: where,
 			text: "Read a session with all its messages."}, readSession),

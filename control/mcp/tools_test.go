@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/png"
@@ -222,6 +223,10 @@ func TestLayerTools(t *testing.T) {
 	}
 	if out := h.call("update_workspace", object{"field_name": "mood", "value": nil}); out["previous"] != "calm" {
 		t.Errorf("clear: %v", out)
+	}
+	const exact = "12345678901234567891" // more than a float64 has
+	if out := textOf(h.raw("update_workspace", object{"field_name": "n", "value": json.RawMessage(exact)})); !strings.Contains(out, "New value: "+exact+"\n") {
+		t.Errorf("a long number: %s", out)
 	}
 	h.fails("update_workspace", object{"field_name": "none", "value": 1}, "not_found")
 	h.fails("update_workspace", object{"field_name": "fixed", "value": "x"}, "denied")
