@@ -26,8 +26,10 @@ type Restored struct {
 	LSN   uint64 `json:"lsn"` // of the store that the newest backup was made of
 	Keys  uint64 `json:"keys"`
 	// Problems are invariants that did not hold when it was backed up.
-	Problems int   `json:"problems"`
-	Millis   int64 `json:"millis"`
+	Problems int `json:"problems"`
+	// Mounts are those that were recorded, and which the next daemon makes.
+	Mounts int   `json:"mounts"`
+	Millis int64 `json:"millis"`
 }
 
 // Backup writes a backup of the daemon's store to w, with the index of an earlier

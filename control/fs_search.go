@@ -55,7 +55,7 @@ type Searched struct {
 	Files     int  `json:"files"`         // that were looked into
 	Matched   int  `json:"files_matched"` // of these, with a match
 	Matches   int  `json:"matches"`
-	Truncated bool `json:"truncated"` // there may be more: the limit was reached
+	Truncated bool `json:"truncated"` // there may be more: the limit was reached, or a path has more than 4,096 bytes
 	Binary    int  `json:"skipped_binary"`
 	Big       int  `json:"skipped_big"` // more than MaxSearched bytes
 	Denied    int  `json:"skipped_denied"`

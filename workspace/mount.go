@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"path/filepath"
+	"slices"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -65,6 +66,34 @@ func (r *Registry) RemoveMount(ctx context.Context, id string) error {
 	delete(r.mounts, id)
 	r.mu.Unlock()
 	return nil
+}
+
+// StoredMounts counts the mounts that are recorded in a store that no registry has
+// open; with forget it takes them out.
+func StoredMounts(ctx context.Context, store backend.Store, forget bool) (n int, err error) {
+	lsn, err := store.Update(ctx, func(tx backend.Tx) error {
+		var keys [][]byte
+		prefix := recordKey(recMount, "")
+		if err := tx.ScanKeys(prefix, backend.PrefixEnd(prefix), func(key []byte) error {
+			keys = append(keys, slices.Clone(key))
+			return nil
+		}); err != nil {
+			return err
+		}
+		for n = 0; n < len(keys); n++ {
+			if !forget {
+				continue
+			}
+			if err := tx.Delete(keys[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, store.WaitDurable(ctx, lsn)
 }
 
 // newID gives 12 random hexadecimal digits.

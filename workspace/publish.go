@@ -195,7 +195,8 @@ func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader)
 	case isKind(err, backend.Denied):
 		err = denied(key, target)
 	case isKind(err, backend.IsDir), isKind(err, backend.Invalid), isKind(err, backend.NotDir):
-		err = fail(backend.Conflict, "%q cannot be published to %q: something that is no item has that name there", key, target)
+		err = fail(backend.Conflict, "%q cannot be published to %q: a directory, a link or something else that is no file has that name there; "+
+			"publish it under another one", key, target)
 	}
 	return made, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,18 +154,24 @@ type round struct {
 	dry    bool
 	log    *slog.Logger
 	before backend.Time // what changed last before it goes
-	got    Collected
+	// at tells whether what is in a directory at a path of its volume is of the
+	// kind: it may be moved away meanwhile. nil: all of the volume is.
+	at  func(dir string) bool
+	got Collected
 }
 
 // agent collects one kind below an agent's home.
 func (r *round) agent(kind, home string) error {
 	switch kind {
 	case KeepScratch:
+		r.at = nil
 		// Runs have scratch/tmp as /tmp while it is empty as well.
 		return r.below(r.dir(home+"/scratch"), "tmp")
 	case KeepCaches:
+		r.at = inCaches
 		return errors.Join(r.below(r.dir(home+"/caches"), "home"), r.below(r.dir(home+"/caches/home/.cache"), ""))
 	}
+	r.at = inScreenshots
 	work := r.dir(home + "/workspace")
 	list, err := r.list(work)
 	for _, e := range list {
@@ -182,6 +189,18 @@ func (r *round) agent(kind, home string) error {
 		}
 	}
 	return err
+}
+
+// inCaches tells whether what stands in a directory of a home is collected.
+func inCaches(dir string) bool {
+	rest, ok := strings.CutPrefix(dir+"/", "caches/")
+	return ok && (!strings.HasPrefix(rest, "home/") || strings.HasPrefix(rest, "home/.cache/"))
+}
+
+// inScreenshots tells whether the files in a directory of a workspace are collected.
+func inScreenshots(dir string) bool {
+	up, name := path.Split(dir)
+	return name == KeepScreenshots && strings.Count(up, "/") <= 1
 }
 
 // dir finds a directory, following no link at its end; 0: there is none.
@@ -247,7 +266,7 @@ func (r *round) remove(dir backend.NodeID, e view.Dirent) error {
 		return nil // it went, or stays
 	}
 	if !r.dry {
-		err = r.v.RemoveOlder(dir, e.Name, a.IsDir(), r.before)
+		err = r.v.RemoveOlder(dir, e.Name, a.IsDir(), r.before, r.at)
 	} else if a.IsDir() {
 		return nil // whether it will be empty is not known
 	}

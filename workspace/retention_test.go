@@ -166,10 +166,64 @@ func TestNewFileOfAnOldName(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := backend.TimeOf(time.Now().Add(-time.Hour))
-	if err := d.v.RemoveOlder(dir.Node, "f", false, before); !errors.Is(err, backend.Conflict) {
+	if err := d.v.RemoveOlder(dir.Node, "f", false, before, nil); !errors.Is(err, backend.Conflict) {
 		t.Errorf("a new file: %v", err)
 	}
-	if err := d.v.RemoveOlder(dir.Node, "f", false, backend.TimeOf(time.Now().Add(time.Hour))); err != nil {
+	if err := d.v.RemoveOlder(dir.Node, "f", false, backend.TimeOf(time.Now().Add(time.Hour)), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// mover is a Notifier that calls back once, when it has told of the first removal.
+type mover struct{ then func() }
+
+func (m *mover) Collect(_ view.Observer, changes []view.Change) view.Pending {
+	if m.then != nil && changes[0].Kind == view.EntryRemoved {
+		return m
+	}
+	return nil
+}
+
+func (m *mover) InUse(backend.NodeID) bool { return false }
+
+// Send implements view.Pending.
+func (m *mover) Send() {
+	then := m.then
+	m.then = nil
+	then()
+}
+
+// TestCollectorLeavesWhatMovesAway: of a directory that is moved to where nothing is
+// collected while it is collected, the rest stays.
+func TestCollectorLeavesWhatMovesAway(t *testing.T) {
+	for kind, c := range map[string]struct{ from, to string }{
+		workspace.KeepCaches:      {"caches/models", "notes/models"},
+		workspace.KeepScreenshots: {"workspace/screenshots", "workspace/kept"},
+	} {
+		d := newDated(t)
+		m := &mover{}
+		d.space.SetNotifier(m)
+		d.write(c.from+"/1", c.from+"/2", c.from+"/3")
+		d.past = 2 * time.Hour
+		if err := d.reg.SetRetention(t.Context(), kind, "1h"); err != nil {
+			t.Fatal(err)
+		}
+		m.then = func() {
+			dir, name, err := d.v.ResolveParent("/agents/a/" + c.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to, newName, err := d.v.ResolveParent("/agents/a/" + c.to)
+			if err == nil {
+				err = d.v.Rename(nil, dir.Node, name, to.Node, newName, 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := d.c.Collect(t.Context(), false)
+		if left := d.left(c.to+"/1", c.to+"/2", c.to+"/3"); err != nil || got.Removed != 1 || got.Failed != 0 || len(left) != 2 {
+			t.Errorf("%s: %+v, %v; %q is left", kind, got, err, left)
+		}
 	}
 }

@@ -64,6 +64,7 @@ func (a *app) main(args []string) int {
 		err = fmt.Errorf("write the answer: %w", out.err)
 	}
 	if err != nil {
+		err = hostPath(err, args)
 		a.report(err)
 	}
 	return exitCode(err)

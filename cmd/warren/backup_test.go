@@ -59,7 +59,7 @@ func TestInterruptedRestoreLeavesNothing(t *testing.T) {
 	for n := int64(1); ; n += 1 + n/4 {
 		ctx := &countdown{Context: t.Context()}
 		ctx.left.Store(n)
-		_, err := a.restoreStore(ctx, to, []string{file})
+		_, err := a.restoreStore(ctx, to, []string{file}, false)
 		if err == nil {
 			break
 		}
@@ -82,7 +82,7 @@ func TestInterruptedRestoreLeavesNothing(t *testing.T) {
 	if err != nil || !r.Clean {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := a.restoreStore(t.Context(), to, []string{file}); control.KindOf(err) != control.KindConflict {
+	if _, err := a.restoreStore(t.Context(), to, []string{file}, false); control.KindOf(err) != control.KindConflict {
 		t.Errorf("into a store: %v", err)
 	}
 }

@@ -45,7 +45,8 @@ take a backup.
 An archive is written whole or not at all. In a directory that is there, files are replaced, and
 nothing is written through a symlink. What policy forbids to read, and what is damaged, is left
 out and told, and the exit code is 3. --changed-since goes by the times of change of content,
-attributes and names; what was removed is not told.`
+attributes and names: what was removed is not told, and what stands in a directory that was moved is
+as old as it was.`
 	o.AddFlags(c.Flags())
 	return c
 }

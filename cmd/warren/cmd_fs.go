@@ -173,6 +173,9 @@ func runFSMkdir(ctx context.Context, a *app, o *fsOptions, args []string) error 
 	made := []control.Node{}
 	for _, path := range args {
 		n, err := c.MakeDir(ctx, control.MakeDir{Agent: o.Agent, Path: path, Parents: o.Parents})
+		if control.KindOf(err) == control.KindNotFound && !o.Parents {
+			return hinted(err, "-p makes the directories above it too")
+		}
 		if err != nil {
 			return err
 		}

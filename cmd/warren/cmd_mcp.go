@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/control/mcp"
 )
 
@@ -93,6 +94,11 @@ func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
 	}
 	opts.Client = a.client()
 	defer opts.Client.Close()
+	if o.Agent != "" { // a daemon that is not there yet is waited for
+		if _, err := opts.Client.Agent(ctx, o.Agent); control.KindOf(err) == control.KindNotFound || control.KindOf(err) == control.KindInvalid {
+			return err
+		}
+	}
 	s, err := mcp.New(opts)
 	if err != nil {
 		return err

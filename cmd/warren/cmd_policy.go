@@ -100,6 +100,9 @@ func runPolicyExplain(ctx context.Context, a *app, o *policyOptions, path string
 		if e.Note != "" {
 			_, _ = fmt.Fprintf(w, "  %s\n", e.Note)
 		}
+		if hint := inMount(path); hint != "" && !e.Allow {
+			_, _ = fmt.Fprintf(w, "  %s\n", hint)
+		}
 	})
 }
 

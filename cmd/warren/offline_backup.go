@@ -14,6 +14,7 @@ import (
 	"github.com/warrenfs/warren/backend/backup"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/workspace"
 )
 
 // backup writes a backup of an open store.
@@ -153,7 +154,8 @@ func readBackup(r io.Reader) (control.Backup, error) {
 
 // restoreStore makes a store of backups. What it began it takes away again if it
 // fails: the file `format`, which makes a directory a store, is written last.
-func (a *app) restoreStore(ctx context.Context, dir string, names []string) (r control.Restored, err error) {
+// forget: without the mounts that were recorded.
+func (a *app) restoreStore(ctx context.Context, dir string, names []string, forget bool) (r control.Restored, err error) {
 	start := time.Now()
 	files, closeAll, err := openFiles(names)
 	if err != nil {
@@ -174,7 +176,8 @@ func (a *app) restoreStore(ctx context.Context, dir string, names []string) (r c
 		return r, err
 	}
 	bar := a.newProgress("restore", int64(plan.Keys), false)
-	problems, err := s.fill(ctx, a, plan, cancelled(ctx, files), bar)
+	r = control.Restored{Store: dir, LSN: plan.Header.LSN, Keys: plan.Keys}
+	err = s.fill(ctx, a, plan, cancelled(ctx, files), bar, forget, &r)
 	bar.done()
 	if err != nil {
 		for _, name := range []string{formatFile, badgerDir, logDir, segmentDir, lockFile} {
@@ -185,8 +188,8 @@ func (a *app) restoreStore(ctx context.Context, dir string, names []string) (r c
 		}
 		return r, errors.Join(kinded(err), s.lock.Close())
 	}
-	return control.Restored{Store: dir, LSN: plan.Header.LSN, Keys: plan.Keys, Problems: problems,
-		Millis: time.Since(start).Milliseconds()}, s.lock.Close()
+	r.Millis = time.Since(start).Milliseconds()
+	return r, s.lock.Close()
 }
 
 // emptyStore takes the lock of a directory that is empty, or is made.
@@ -218,20 +221,27 @@ func emptyStore(dir string, info storeInfo) (*store, error) {
 	return s, s.take()
 }
 
-// fill writes what the backups have, checks it, and makes the directory a store.
-// problems are invariants that did not hold in the store when it was backed up.
-func (s *store) fill(ctx context.Context, a *app, plan *backup.Plan, files []io.Reader, bar *progress) (problems int, err error) {
+// fill writes what the backups have, checks it, and makes the directory a store. r
+// gets the number of mounts, and of problems: invariants that did not hold in the
+// store when it was backed up.
+func (s *store) fill(ctx context.Context, a *app, plan *backup.Plan, files []io.Reader, bar *progress, forget bool, r *control.Restored) error {
 	log := offlineLog(a.stderr)
 	if err := s.openKeys(ctx, log); err != nil {
-		return 0, err
+		return err
 	}
-	err = backup.Restore(ctx, files, plan, backup.Target{Store: s.kv, Content: s.content}, func(n uint64) { bar.of(int64(n), 0) })
+	err := backup.Restore(ctx, files, plan, backup.Target{Store: s.kv, Content: s.content}, func(n uint64) { bar.of(int64(n), 0) })
 	if err == nil {
-		err = tree.Check(ctx, s.kv, s.content, tree.CheckOptions{}, func(tree.Problem) { problems++ })
+		r.Mounts, err = workspace.StoredMounts(ctx, s.kv, forget)
+	}
+	if forget {
+		r.Mounts = 0
+	}
+	if err == nil {
+		err = tree.Check(ctx, s.kv, s.content, tree.CheckOptions{}, func(tree.Problem) { r.Problems++ })
 	}
 	if err = errors.Join(err, s.kv.Close()); err != nil {
-		return problems, err
+		return err
 	}
 	text := fmt.Appendf(nil, "{\"format\":%d,\"content\":%q}\n", s.info.Format, s.info.Content)
-	return problems, writeSynced(filepath.Join(s.dir, formatFile), text)
+	return writeSynced(filepath.Join(s.dir, formatFile), text)
 }

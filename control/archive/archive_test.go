@@ -132,13 +132,26 @@ func xattr(name, value string) *tar.Header {
 
 func TestLimits(t *testing.T) {
 	b := made(t, file("a"), file("b"))
-	for _, l := range []Limits{{Entries: 1}, {File: 2}, {Total: 5}} {
+	for _, l := range []Limits{{Entries: 1}, {File: 2}, {Total: 5}, {Names: 1}} {
 		if _, err := readAll(b, l); err == nil {
 			t.Errorf("%+v: no error", l)
 		}
 	}
-	if _, err := readAll(b, Limits{Entries: 2, File: 3, Total: 6}); err != nil {
+	if _, err := readAll(b, Limits{Entries: 2, File: 3, Total: 6, Names: 2}); err != nil {
 		t.Error(err)
+	}
+	// Directories that no entry is of count, each once.
+	deep := made(t, file("d/e/f/a"), file("d/e/f/b"), dir("d/"))
+	if _, err := readAll(deep, Limits{Entries: 5}); err != nil {
+		t.Error(err)
+	}
+	for _, l := range []Limits{{Entries: 4}, {Entries: 3}} {
+		if _, err := readAll(deep, l); err == nil {
+			t.Errorf("%+v: no error for three directories and two files", l)
+		}
+	}
+	if _, err := readAll(made(t, xattr("user.a", "value")), Limits{Names: 10}); err == nil {
+		t.Error("extended attributes are not counted")
 	}
 }
 

@@ -30,6 +30,7 @@
 // "the owner": "warren owner=UID:GID". Without one they are those of the first
 // entry.
 //
-// A Reader's memory grows by about 50 bytes an entry, up to Limits.Entries.
+// A Reader's memory grows by about 50 bytes for each entry and each directory that
+// one stands in, up to Limits.Entries.
 // Nothing here locks; a Reader or Writer is for one goroutine.
 package archive

@@ -50,9 +50,10 @@ func (e *Error) Error() string {
 
 // Limits bound what a stream may hold. What is zero has its default.
 type Limits struct {
-	Entries int64 // default 2,000,000
+	Entries int64 // with the directories that they stand in; default 2,000,000
 	File    int64 // bytes of one file, holes included; default 16 TiB
 	Total   int64 // bytes of all files, holes included; default 64 TiB
+	Names   int64 // bytes of all paths, link targets and extended attributes; default 1 GiB
 }
 
 // The limits that cannot be changed.
@@ -78,5 +79,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Entries, 2_000_000)
 	set(&l.File, 16<<40)
 	set(&l.Total, 64<<40)
+	set(&l.Names, 1<<30)
 	return l
 }

@@ -20,6 +20,7 @@ type Reader struct {
 	owner  *ID
 	count  int64
 	total  int64
+	names  int64
 }
 
 // kind is what a path of the stream is so far.
@@ -136,6 +137,9 @@ func (r *Reader) entry(h *tar.Header) (*Entry, error) {
 	if err := e.xattrs(h.PAXRecords); err != "" {
 		return nil, bad("%s", err)
 	}
+	if err := r.words(e); err != "" {
+		return nil, bad("%s", err)
+	}
 	if err := r.links(e); err != "" {
 		return nil, bad("%s", err)
 	}
@@ -151,6 +155,13 @@ func known(t time.Time) time.Time {
 		return time.Time{}
 	}
 	return t
+}
+
+// BadPath tells why a Reader would refuse an entry of this path; "": it would not.
+// Who writes a stream leaves it out, with all below it.
+func BadPath(p string) (reason string) {
+	_, reason = clean(p)
+	return reason
 }
 
 // clean makes a path of a name, or says what is wrong with it.
@@ -183,13 +194,30 @@ func clean(name string) (p, reason string) {
 // room counts e against the limits.
 func (r *Reader) room(e *Entry) string {
 	if r.count++; r.count > r.limits.Entries {
-		return fmt.Sprintf("there are more than %d entries", r.limits.Entries)
+		return r.tooMany()
 	}
 	if e.Size < 0 || e.Size > r.limits.File {
 		return fmt.Sprintf("its size, %d bytes, is over the limit of %d", e.Size, r.limits.File)
 	}
 	if r.total += e.Size; r.total > r.limits.Total {
 		return fmt.Sprintf("the files have more than %d bytes", r.limits.Total)
+	}
+	return ""
+}
+
+func (r *Reader) tooMany() string {
+	return fmt.Sprintf("there are more than %d entries and directories that they stand in", r.limits.Entries)
+}
+
+// words counts what e says, which whoever reads the stream keeps, against the
+// limits.
+func (r *Reader) words(e *Entry) string {
+	r.names += int64(len(e.Path) + len(e.Link))
+	for name, v := range e.Xattrs {
+		r.names += int64(len(name) + len(v))
+	}
+	if r.names > r.limits.Names {
+		return fmt.Sprintf("the paths, link targets and extended attributes have more than %d bytes", r.limits.Names)
 	}
 	return ""
 }
@@ -245,6 +273,9 @@ func (r *Reader) place(e *Entry) string {
 		case kindSymlink:
 			return fmt.Sprintf("it would be written through the symlink %q", e.Path[:i])
 		case 0:
+			if int64(len(r.seen)) >= r.limits.Entries {
+				return r.tooMany()
+			}
 			r.seen[up] = kindImplied
 		}
 	}
@@ -260,6 +291,8 @@ func (r *Reader) place(e *Entry) string {
 	k := key(e.Path)
 	was := r.seen[k]
 	switch {
+	case was == 0 && int64(len(r.seen)) >= r.limits.Entries:
+		return r.tooMany()
 	case e.Path == "." && e.Type != Dir:
 		return "the top of the archive is no directory"
 	case was == 0, now == kindDir && (was == kindImplied || was == kindDir):

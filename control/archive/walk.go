@@ -95,7 +95,7 @@ func (k *walker) node(d *os.File, name, p string) error {
 		k.skip(p, err.Error())
 		return nil
 	}
-	if reason := badPath(p); reason != "" {
+	if reason := BadPath(p); reason != "" {
 		k.skip(p, reason)
 		return nil
 	}
@@ -127,12 +127,6 @@ func (k *walker) node(d *os.File, name, p string) error {
 		k.names[id] = p
 	}
 	return err
-}
-
-// badPath tells why a Reader would refuse p.
-func badPath(p string) string {
-	_, reason := clean(p)
-	return reason
 }
 
 func (k *walker) subdir(d *os.File, name, p string) error {

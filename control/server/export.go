@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,13 +65,38 @@ func (s *Server) treeExport(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// trailer words a report in ASCII, in at most some 16 KiB.
+// A client need not take more than 4 KiB of trailers: Go's by default does not.
+const (
+	maxTrailer = 3500
+	maxTold    = 400 // bytes of a path there
+)
+
+// trailer words a report in ASCII, with as much of what was left out as there is room
+// for.
 func trailer(t control.Transfer) string {
-	for n, room := 0, 8<<10; n < len(t.Skipped); n++ {
-		if room -= len(t.Skipped[n].Path) + len(t.Skipped[n].Reason); room < 0 {
-			t.Skipped = t.Skipped[:n]
-		}
+	t.Path, t.Skipped = shortened(t.Path), slices.Clone(t.Skipped)
+	for i, s := range t.Skipped {
+		t.Skipped[i] = control.Skipped{Path: shortened(s.Path), Reason: shortened(s.Reason)}
 	}
+	for {
+		out := ascii(t)
+		if len(out) <= maxTrailer || len(t.Skipped) == 0 {
+			return out
+		}
+		t.Skipped = t.Skipped[:len(t.Skipped)-1]
+	}
+}
+
+// shortened is a text that is too long without its middle.
+func shortened(s string) string {
+	if len(s) <= maxTold {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxTold/2]+"…"+s[len(s)-maxTold/2:], "")
+}
+
+// ascii is t in JSON, without a byte that a header cannot have.
+func ascii(t control.Transfer) string {
 	b, err := json.Marshal(t)
 	if err != nil {
 		return ""
@@ -127,6 +153,10 @@ func gone(err error) bool {
 func (x *exporter) node(a backend.Attr, p string) error {
 	if err := x.ctx.Err(); err != nil {
 		return err
+	}
+	if reason := archive.BadPath(p); reason != "" { // nobody could read the archive
+		x.report.Skip(p, reason)
+		return nil
 	}
 	if a.IsDir() {
 		return x.dir(a, p)

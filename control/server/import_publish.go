@@ -159,9 +159,9 @@ func (i *importer) make(p *planned, dir backend.NodeID, name string) (n backend.
 		a, err = i.v.Link(nil, p.Node, dir, name)
 		return a.Node, err
 	case archive.Hardlink:
-		to := i.links[p.Link]
-		if to == 0 {
-			return 0, &backend.Error{Op: "link", Path: p.Path, Kind: backend.NotFound, Err: fmt.Errorf("%q was left out", p.Link)}
+		to, err := i.linked(p)
+		if err != nil {
+			return 0, err
 		}
 		a, err = i.v.Link(nil, to, dir, name)
 		return a.Node, err
@@ -180,18 +180,40 @@ func (i *importer) make(p *planned, dir backend.NodeID, name string) (n backend.
 
 // replace puts p in the place of the file that has its name.
 func (i *importer) replace(p *planned, dir backend.NodeID, name string) (backend.NodeID, error) {
-	temp := ".warren-" + rand.Text()
-	n, err := i.make(p, dir, temp)
-	if err != nil {
-		return 0, err
-	}
-	if err := i.v.Rename(nil, dir, temp, dir, name, 0); err != nil {
-		return 0, errors.Join(err, i.v.Unlink(nil, dir, temp))
-	}
-	if p.Type == archive.Hardlink { // rename does nothing between two names of one file
-		if err := i.v.Unlink(nil, dir, temp); err != nil && !errors.Is(err, backend.NotFound) {
+	n := p.Node
+	switch p.Type {
+	case archive.File:
+	case archive.Hardlink:
+		var err error
+		if n, err = i.linked(p); err != nil {
 			return 0, err
 		}
+	default:
+		return i.replaceMade(p, dir, name)
 	}
-	return n, nil
+	return n, i.v.Supplant(n, dir, name)
+}
+
+// replaceMade is replace for what cannot be made without a name.
+func (i *importer) replaceMade(p *planned, dir backend.NodeID, name string) (backend.NodeID, error) {
+	temp := ".warren-" + rand.Text()
+	n, err := i.make(p, dir, temp)
+	if err == nil {
+		err = i.v.Rename(nil, dir, temp, dir, name, 0)
+	}
+	if err == nil {
+		return n, nil
+	}
+	if left := i.v.Unlink(nil, dir, temp); left != nil && !errors.Is(left, backend.NotFound) {
+		err = errors.Join(err, left)
+	}
+	return 0, err
+}
+
+// linked finds what a hard link is to.
+func (i *importer) linked(p *planned) (backend.NodeID, error) {
+	if to := i.links[p.Link]; to != 0 {
+		return to, nil
+	}
+	return 0, &backend.Error{Op: "link", Path: p.Path, Kind: backend.NotFound, Err: fmt.Errorf("%q was left out", p.Link)}
 }

@@ -22,6 +22,10 @@ const (
 	maxAnswer = 16 << 20
 )
 
+// maxWalked bounds the paths of what is searched, in bytes, as PATH_MAX does: a walk
+// keeps those of all directories above.
+const maxWalked = 4096
+
 // usualMatches is how many matching lines a search gives that says no limit.
 const usualMatches = 1000
 
@@ -107,6 +111,7 @@ const (
 	big
 	denied
 	vanished
+	deep // a directory whose path is longer than maxWalked
 )
 
 // roots finds what is searched.
@@ -194,7 +199,11 @@ func (x *search) walk(ctx context.Context, dir backend.NodeID, at, rel string) e
 		here, below := path.Join(at, ch.Name), path.Join(rel, ch.Name)
 		switch ch.Type {
 		case backend.TypeDir:
-			if !x.globs.left(ch.Name, below) {
+			switch {
+			case x.globs.left(ch.Name, below):
+			case len(here) > maxWalked:
+				err = x.put(ctx, &job{skip: deep})
+			default:
 				err = x.walk(ctx, ch.Node, here, below)
 			}
 		case backend.TypeRegular:
@@ -348,6 +357,8 @@ func (x *search) write(ctx context.Context, w http.ResponseWriter) error {
 			x.sum.Big++
 		case denied:
 			x.sum.Denied++
+		case deep:
+			x.sum.Truncated = true
 		case looked:
 			x.sum.Files++
 		}

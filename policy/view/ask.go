@@ -38,7 +38,7 @@ func (v *View) Ask(action, path string) (Answer, error) {
 	if !known {
 		return out, backend.Invalid
 	}
-	x, err := v.ask(a, path)
+	x, at, err := v.ask(a, path)
 	switch {
 	case isNotFound(err) || errors.Is(err, backend.NotDir):
 		out.Note = "it does not exist"
@@ -47,7 +47,7 @@ func (v *View) Ask(action, path string) (Answer, error) {
 		return out, err
 	}
 	out.Allow = x.Allow
-	out.Note = map[bool]string{true: "policy permits it", false: "policy denies it"}[x.Allow]
+	out.Note = note(x, at)
 	if v.Role() == string(policy.Orchestrator) {
 		for _, r := range x.Rules {
 			out.Rules = append(out.Rules, AnswerRule{ID: string(r.ID), File: r.File, Line: r.Line})
@@ -56,20 +56,39 @@ func (v *View) Ask(action, path string) (Answer, error) {
 	return out, nil
 }
 
-func (v *View) ask(a policy.Action, path string) (x policy.Explanation, err error) {
+// note words a decision about a tree path for the agent that it is about, a refusal
+// with the reason that the deed would be refused with.
+func note(x policy.Explanation, path string) string {
+	if x.Allow {
+		return "policy permits it"
+	}
+	why := "nothing permits it"
+	for _, rule := range x.Rules {
+		if text := reason(rule, path); text != "" {
+			why = text
+			break
+		}
+	}
+	return "policy denies it: " + why
+}
+
+// ask also gives the tree path that the answer is about, without symlinks.
+func (v *View) ask(a policy.Action, path string) (x policy.Explanation, at string, err error) {
 	f, err := v.Find(path, false)
 	if isNotFound(err) && a == policy.Create {
 		var dir backend.Attr
 		if dir, f.Name, err = v.ResolveParent(path); err == nil {
+			at = join(trimLast(path), f.Name)
 			x, err = v.askName(a, dir.Node, f.Name)
 		}
-		return x, err
+		return x, at, err
 	}
 	if err != nil {
-		return x, err
+		return x, path, err
 	}
 	if !f.Attr.IsDir() && (a == policy.Create || a == policy.Remove) {
-		return v.askName(a, f.Dir, f.Name)
+		x, err = v.askName(a, f.Dir, f.Name)
+		return x, f.Path, err
 	}
 	c := v.begin("explain", nil)
 	defer c.end()
@@ -89,7 +108,7 @@ func (v *View) ask(a policy.Action, path string) (x policy.Explanation, err erro
 		x = c.explainPlace(a, &pl)
 		return nil
 	})
-	return x, err
+	return x, f.Path, err
 }
 
 // askName is about making or removing name in directory dir.

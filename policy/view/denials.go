@@ -3,6 +3,7 @@ package view
 import (
 	"container/list"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,14 @@ func (d *denials) note(agent string, key Denial, now time.Time) {
 	l.order.MoveToBack(e)
 }
 
+// keep forgets what agents were refused that are not among those there are: who
+// gets the key of one later is another.
+func (d *denials) keep(there func(agent string) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.log, func(agent string, _ *denialLog) bool { return agent != "" && !there(agent) })
+}
+
 func (d *denials) list(agent string) []Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,32 +126,38 @@ func (c *call) refuse(a policy.Action, pl *place, name string, d policy.Decision
 	if err != nil {
 		path = volumePath(c.label) + "/" // an unlinked file
 	}
-	c.v.s.deny(Denial{Agent: c.v.author(), Op: c.op, Path: path, Rule: string(d.Rule)}, c.v.o.Mount, false)
+	c.v.s.deny(Denial{Agent: c.v.author(), Op: c.op, Path: path, Rule: string(d.Rule)}, c.v.o.Mount, c.p == nil) // nil: the agent is gone
 	e := &backend.Error{Op: c.op, Path: path, Agent: c.v.o.Agent, Kind: backend.Denied}
-	switch {
-	case c.v.o.Access == ReadOnly && a.Mutates():
+	if c.v.o.Access == ReadOnly && a.Mutates() {
 		e.Kind = backend.ReadOnly
-	case d.Rule == denyNamesRule:
-		e.Err = denyNameText(path)
-	default:
-		if ref, ok := c.v.s.engine.Rule(d.Rule); ok && ref.Reason != "" {
-			e.Err = errors.New(ref.Reason)
+	} else if ref, ok := c.v.s.engine.Rule(d.Rule); ok {
+		if why := reason(ref, path); why != "" {
+			e.Err = errors.New(why)
 		}
 	}
 	return e
 }
 
+// reason words a rule that denies what is at a tree path, for whoever is denied it;
+// "": it has none.
+func reason(rule policy.RuleRef, path string) string {
+	if rule.ID == denyNamesRule {
+		return denyNameText(path)
+	}
+	return rule.Reason
+}
+
 const denyNamesRule policy.RuleID = "deny-names"
 
 // denyNameText names the command that lets the file at path be used.
-func denyNameText(path string) error {
+func denyNameText(path string) string {
 	cut := strings.LastIndexByte(path, '/')
 	dir, name := path[:max(cut, 0)], path[cut+1:]
 	if dir == "" {
 		dir = "/"
 	}
-	return errors.New("the name is on the deny-list; to allow it there: warren policy allow-name " +
-		shellWord(name) + " --under " + shellWord(dir))
+	return "the name is on the deny-list; to allow it there: warren policy allow-name " +
+		shellWord(name) + " --under " + shellWord(dir)
 }
 
 // shellWord quotes s for a shell if it needs to be.

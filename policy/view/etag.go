@@ -92,7 +92,7 @@ func (v *View) RenameIf(parent backend.NodeID, name string, newParent backend.No
 			return backend.NotFound
 		}
 		return m.c.isStill(m.from.node.ino(), etag)
-	}, nil)
+	})
 }
 
 // isStill fails unless what is at ino has an etag. The lock is held.
@@ -201,12 +201,13 @@ const AtEnd = ^uint64(0)
 // AmendFile makes tail what the regular file at a tree path has from byte off on
 // (AtEnd: adds tail), as one step for every reader, if cond holds. The file stays
 // the one it is, so that what others append by a handle they hold comes after it.
-// A symlink at the end of path is not followed. A crash in the middle of a change
+// No symlink is followed. A crash in the middle of a change
 // that shortens the file may leave the end of what it had behind tail. Errors:
-// NotFound, Denied, ReadOnly; Invalid: it is no regular file; Conflict as cond says.
+// NotFound, Denied, ReadOnly; Invalid: it is no regular file; Loop: a symlink stands
+// before that; Conflict as cond says.
 func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag string, err error) {
 	for range maxRetries {
-		f, err := v.findWritable(path, walk{v: v, create: true, stop: true})
+		f, err := v.findWritable(path, walk{v: v, create: true, stop: true, plain: true})
 		if err == nil && f.Attr.Node == 0 {
 			err = pathError("write", path, backend.NotFound)
 		}

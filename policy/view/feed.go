@@ -193,6 +193,11 @@ func (v *View) narrow(p *policy.Principal, e *feed.Event, x *Event) bool {
 		x.Op, x.Path, x.To = "enter", e.To, ""
 	case e.Op == "link" && to:
 		x.Path = ""
+	case e.Op == "exchange": // something else stands there now
+		x.Op, x.Path, x.To = "enter", e.Path, ""
+		if to {
+			x.Path = e.To
+		}
 	case from: // a link to where it does not see
 		return false
 	}

@@ -159,6 +159,27 @@ func TestFeedIsNarrowed(t *testing.T) {
 	}
 }
 
+// TestExchangeIsNarrowed: of two names that are exchanged, the one that a view does
+// not see is not told.
+func TestExchangeIsNarrowed(t *testing.T) {
+	w, f := newFed(t)
+	w.mkdir(granted)
+	w.grant("g1", granted, "read")
+	w.write(granted+"/in", "1")
+	w.write("/agents/web/workspace/p/hidden", "2")
+	web, guest, site, ws := w.open("web"), w.open("guest"), w.node(granted), w.node("/agents/web/workspace/p")
+	start := f.Last()
+	w.ok(web.Rename(nil, site, "in", ws, "hidden", view.Exchange), "exchange from inside")
+	w.ok(web.Rename(nil, ws, "hidden", site, "in", view.Exchange), "exchange from outside")
+	want := []string{"web enter " + granted + "/in", "web enter " + granted + "/in"}
+	if got := w.log(guest, start); !slices.Equal(got, want) {
+		t.Errorf("guest is told\n%q\nwant\n%q", got, want)
+	}
+	if got := w.log(web, start); len(got) != 2 || !strings.HasPrefix(got[0], "web exchange ") {
+		t.Errorf("web is told %q", got)
+	}
+}
+
 // TestDenialsInTheFeed: one's own, but not that something is hidden.
 func TestDenialsInTheFeed(t *testing.T) {
 	w, f := newFed(t)

@@ -70,10 +70,10 @@ func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) 
 	return f, err
 }
 
-// MakeHere makes a file at a tree path, with all of body, and follows no symlink at
-// its end. Exist: something stands there.
+// MakeHere makes a file at a tree path, with all of body, and follows no symlink.
+// Exist: something stands there; Loop: a symlink stands before that.
 func (v *View) MakeHere(path string, body io.Reader, mode uint32) (Found, error) {
-	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false, Cond{Absent: true})
+	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true, plain: true}, false, Cond{Absent: true})
 	if errors.Is(err, backend.Invalid) || errors.Is(err, backend.IsDir) { // no file, but something
 		err = pathError("write", path, backend.Exist)
 	}
@@ -267,4 +267,22 @@ func (v *View) MkdirAll(path string, mode uint32) error {
 		}
 	}
 	return pathError("mkdir", path, err)
+}
+
+// MkdirHere makes the directory at a tree path if it is not there, and follows no
+// symlink. NotDir: something else stands there; NotFound: the one above is missing;
+// Loop: a symlink stands before that.
+func (v *View) MkdirHere(path string, mode uint32) error {
+	f, err := v.find(path, &walk{v: v, create: true, stop: true, plain: true})
+	if err == nil && f.Attr.Node == 0 {
+		_, err = v.Mkdir(nil, f.Dir, f.Name, mode)
+		if !errors.Is(err, backend.Exist) {
+			return pathError("mkdir", path, err)
+		}
+		f, err = v.FindHere(path) // somebody else made it meanwhile
+	}
+	if err == nil && !f.Attr.IsDir() {
+		err = pathError("mkdir", path, backend.NotDir)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package view_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -184,16 +185,27 @@ type hub struct {
 	sets [][]view.Change // of each collect
 	by   []view.Observer
 	held map[backend.NodeID]bool
-	// inside is called from Collect, with the volume's lock held.
-	inside func()
+	// inside is called from Collect, with the volume's lock held; sent, once, with
+	// none, when it has told of a name that came.
+	inside, sent func()
 }
 
-type pending struct{ h *hub }
+type pending struct {
+	h    *hub
+	came bool // a name
+}
 
 func (p pending) Send() {
 	p.h.mu.Lock()
 	p.h.log = append(p.h.log, "send")
+	var sent func()
+	if p.came {
+		sent, p.h.sent = p.h.sent, nil
+	}
 	p.h.mu.Unlock()
+	if sent != nil {
+		sent()
+	}
 }
 
 func (h *hub) Collect(by view.Observer, changes []view.Change) view.Pending {
@@ -205,7 +217,7 @@ func (h *hub) Collect(by view.Observer, changes []view.Change) view.Pending {
 	if h.inside != nil {
 		h.inside()
 	}
-	return pending{h}
+	return pending{h, slices.ContainsFunc(changes, func(ch view.Change) bool { return ch.Kind == view.EntryAdded })}
 }
 
 func (h *hub) InUse(n backend.NodeID) bool {

@@ -325,3 +325,28 @@ func BenchmarkWarm(b *testing.B) {
 		})
 	}
 }
+
+// TestDenialsOfAReusedKey: who gets the key of an agent that was removed is told
+// nothing of what that one was refused.
+func TestDenialsOfAReusedKey(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("we")
+	_, err := v.WriteFile("/agents/we/workspace/.env", []byte("x"), 0o600)
+	w.kind(err, backend.Denied, "a denied name")
+	if got := w.space.Denials("we"); len(got) != 1 {
+		t.Fatalf("the old one is told %v", got)
+	}
+	we := w.facts.Agents["we"]
+	delete(w.facts.Agents, "we")
+	w.publish()
+	_, err = v.WriteFile("/agents/we/workspace/.env", []byte("x"), 0o600)
+	w.kind(err, backend.NotFound, "the agent is gone")
+	w.facts.Agents["we"] = we
+	w.publish()
+	if got := w.space.Denials("we"); len(got) != 0 {
+		t.Errorf("the new one is told %v", got)
+	}
+	if got := w.space.Denials(""); len(got) == 0 {
+		t.Error("the administrator is told nothing any more")
+	}
+}

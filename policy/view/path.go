@@ -37,6 +37,7 @@ type walk struct {
 	todo  []string
 	links int
 	stop  bool // at a symlink that is the last name
+	plain bool // no symlink is followed, anywhere: Loop
 	quiet bool // what is hidden is not noted
 	// create: the last name, wherever links lead, need not exist; it is then
 	// put into absent.
@@ -60,6 +61,12 @@ func (v *View) Resolve(path string) (backend.Attr, error) {
 // errors.
 func (v *View) Find(path string, follow bool) (Found, error) {
 	return v.find(path, &walk{v: v, stop: !follow})
+}
+
+// FindHere is Find that follows no symlink: one at the end is what is found, one
+// before that is Loop.
+func (v *View) FindHere(path string) (Found, error) {
+	return v.find(path, &walk{v: v, stop: true, plain: true})
 }
 
 func (v *View) find(path string, w *walk) (Found, error) {
@@ -185,7 +192,9 @@ func (w *walk) run() error {
 			return err
 		}
 		if a.Type == backend.TypeSymlink && (!w.stop || len(w.todo) > 0) {
-			err = w.follow(a.Node)
+			if err = backend.Loop; !w.plain {
+				err = w.follow(a.Node)
+			}
 		} else {
 			w.steps = append(w.steps, step{name, a})
 		}

@@ -34,6 +34,10 @@ func (s *Space) Publish(ctx context.Context, f policy.Facts) error {
 			return err
 		}
 	}
+	s.denials.keep(func(agent string) bool {
+		_, there := s.engine.Principal(agent, policy.ReadWrite)
+		return there
+	})
 	s.revoke(before, renamed(names, s.engine.Facts().Settings))
 	return nil
 }

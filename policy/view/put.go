@@ -2,7 +2,6 @@ package view
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"io"
 
@@ -95,32 +94,23 @@ func (p *putting) replace(body io.Reader, size int) error {
 			return err
 		}
 	}
-	if err := v.succeed(a.Node, f.Dir, f.Name); err != nil {
-		return err
-	}
-	temp := ".warren-" + rand.Text()
-	if _, err := v.Link(nil, a.Node, f.Dir, temp); err != nil {
-		return err
-	}
-	err = v.rename(nil, f.Dir, temp, f.Dir, f.Name, 0, p.meets, func(m *move) error { return p.settled(m.c, a.Node.Ino()) })
-	if err == nil {
-		return nil
-	}
-	if left := v.Unlink(nil, f.Dir, temp); left != nil {
-		return errors.Join(err, left)
-	}
-	return err
+	return v.supplant(a.Node, f.Dir, f.Name, func(c *call, old *place) error { return p.meets(c, a.Node.Ino(), old) },
+		func(c *call) error { return p.settled(c, a.Node.Ino()) })
 }
 
-// meets tells whether what m is about to replace meets the condition.
-func (p *putting) meets(m *move) error {
-	if !m.to.there {
+// meets tells whether what is about to be replaced (nil: nothing) meets the
+// condition, and makes ino its successor, which keeps who made it and when.
+func (p *putting) meets(c *call, ino backend.Ino, old *place) error {
+	if old == nil {
 		if p.cond.Match != "" {
 			return backend.NotFound
 		}
 		return nil
 	}
-	return m.c.holds(p.cond, &m.to.node)
+	if err := c.holds(p.cond, old); err != nil || old.attr.Type != backend.TypeRegular {
+		return err
+	}
+	return c.tx.Succeed(ino, old.ino())
 }
 
 // settled notes what the write has left at ino. The lock is held.

@@ -172,3 +172,26 @@ func TestPutThroughADanglingLink(t *testing.T) {
 		}
 	}
 }
+
+// TestPutLeavesNothingWhereARightEnds: a file is replaced in one step, so that no
+// other name of it stays in a directory that leaves a grant meanwhile.
+func TestPutLeavesNothingWhereARightEnds(t *testing.T) {
+	w := grantWorld(t)
+	w.grant("g1", granted, "write")
+	v := w.open("guest")
+	w.hub.mu.Lock()
+	w.hub.sent = func() { w.revoke("g1") }
+	w.hub.mu.Unlock()
+	_, err := v.Put(granted+"/index.html", strings.NewReader("new"), 0)
+	if text, _, rerr := w.gaia.ReadFile(granted+"/index.html", -1); rerr != nil || (string(text) == "new") != (err == nil) {
+		t.Errorf("the write ended with %v, and the file has %q, %v", err, text, rerr)
+	}
+	w.kind(second(v.Resolve(granted)), backend.NotFound, "the grant has ended")
+	list, err := w.gaia.List(nil, w.node(granted))
+	w.ok(err, "list")
+	for _, e := range list {
+		if strings.HasPrefix(e.Name, ".warren-") {
+			t.Errorf("%s stays", e.Name)
+		}
+	}
+}

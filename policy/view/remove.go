@@ -20,12 +20,20 @@ func (v *View) Rmdir(r *Request, parent backend.NodeID, name string) error {
 // Older tells whether content and attributes of a changed last before a time.
 func Older(a *backend.Attr, before backend.Time) bool { return max(a.Mtime, a.Ctime) < before }
 
-// RemoveOlder is Unlink, or Rmdir for a directory, if what is there is Older:
-// Conflict if it is not.
-func (v *View) RemoveOlder(parent backend.NodeID, name string, isDir bool, before backend.Time) error {
+// RemoveOlder is Unlink, or Rmdir for a directory, if what is there is Older and the
+// directory that it is in stands, in its volume, where at says (nil: anywhere):
+// Conflict if it is not so.
+func (v *View) RemoveOlder(parent backend.NodeID, name string, isDir bool, before backend.Time, at func(dir string) bool) error {
 	return v.remove("collect", nil, parent, name, isDir, func(c *call, ino backend.Ino) error {
 		a, err := c.tx.Attr(ino)
-		if err == nil && !Older(&a, before) {
+		if err != nil {
+			return err
+		}
+		dir := ""
+		if at != nil {
+			dir, err = c.tx.Path(parent.Ino())
+		}
+		if err == nil && (!Older(&a, before) || at != nil && !at(dir)) {
 			err = backend.Conflict
 		}
 		return err

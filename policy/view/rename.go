@@ -13,13 +13,13 @@ import (
 // too much would have to be looked at (see maxFreed); Denied, ReadOnly; Busy for the
 // root of a volume.
 func (v *View) Rename(r *Request, parent backend.NodeID, name string, newParent backend.NodeID, newName string, flags RenameFlags) error {
-	return v.rename(r, parent, name, newParent, newName, flags, nil, nil)
+	return v.rename(r, parent, name, newParent, newName, flags, nil)
 }
 
 // rename is Rename that asks before, if set, when all but the doing is decided,
-// and calls after, if set, when it is done; both with the lock held.
+// with the lock held.
 func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent backend.NodeID, newName string,
-	flags RenameFlags, before, after func(*move) error) error {
+	flags RenameFlags, before func(*move) error) error {
 	c := v.begin("rename", r)
 	defer c.end()
 	if err := checkName(name); err != nil {
@@ -62,11 +62,6 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 			return err
 		}
 		dirs, shifted = m.movesDir(), m.shifts()
-		if after != nil {
-			if err := after(&m); err != nil {
-				return err
-			}
-		}
 		return left.settle(c)
 	})
 	left.send()

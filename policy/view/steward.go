@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"errors"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/feed"
@@ -76,22 +75,4 @@ func (v *View) Peek(r *Request, parent backend.NodeID, name string) (backend.Att
 		return backend.Attr{}, err
 	}
 	return c.attr, nil
-}
-
-// succeed makes a nameless regular file the successor of what name in dir leads
-// to, if that is one too: it keeps who made it and when.
-func (v *View) succeed(node, dir backend.NodeID, name string) error {
-	c := v.begin("write", nil)
-	defer c.end()
-	err := c.in(dir, func(c *call) error {
-		old, typ, err := c.tx.Lookup(dir.Ino(), name)
-		if err != nil || typ != backend.TypeRegular || old.Volume() != c.vol {
-			return err
-		}
-		return c.tx.Succeed(node.Ino(), old.Ino())
-	})
-	if errors.Is(err, backend.NotFound) { // it went meanwhile: the file is a new one
-		return nil
-	}
-	return err
 }
