@@ -43,7 +43,7 @@ func (s *Store) reclaimer(ctx context.Context) {
 	if s.c.opts.ReclaimEvery < 0 {
 		return
 	}
-	compact := compactor{due: true, tried: map[uint64]int64{}}
+	compact := compactor{due: true, since: time.Now().Add(-compactPause), tried: map[uint64]int64{}}
 	for {
 		did, err := s.Reclaim(ctx)
 		if err != nil && ctx.Err() == nil {

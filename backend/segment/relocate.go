@@ -26,6 +26,11 @@ type Move = func(tx backend.Tx, old backend.Ref) (backend.Ref, error)
 const (
 	// compactPause is the least time between two looks for segments to compact.
 	compactPause = 5 * time.Second
+	// thoroughAfter is how long nothing must have been put before segments that
+	// waste little are compacted, and thoroughPause the least time between two
+	// times that it is begun.
+	thoroughAfter = 30 * time.Second
+	thoroughPause = 10 * time.Minute
 	// slack is what a segment may waste however little it holds, in bytes.
 	slack = 1 << 20
 	// Of so many segments that are so much shorter than they may be, one is made.
@@ -33,18 +38,32 @@ const (
 )
 
 // SetRelocator has the reclaimer compact segments by r from now on, each time
-// after it gave something back: those of which more than half is waste, and when
-// nothing is put for a while those of which more than a quarter is.
+// after it gave something back: those of which more than half is waste, when
+// nothing is put for some seconds those of which more than a quarter is, and when
+// nothing is put for longer those of which more than an eleventh is.
 func (s *Store) SetRelocator(r Relocator) {
 	s.compact.Store(&r)
 	wake(s.c.work.reclaim)
 }
 
+// zeal is which segments are compacted: those of which so many times the waste is
+// more than what is named. What is moved is at most so many times what is gained.
+type zeal int64
+
+const (
+	atWork   zeal = 1
+	idle     zeal = 3 // and the current segment, and many short ones
+	thorough zeal = 10
+)
+
 // compactor is when to compact. Only the reclaimer uses it.
 type compactor struct {
-	due  bool
-	next time.Time
-	puts uint64 // at the last look
+	due   bool
+	next  time.Time
+	puts  uint64    // at the last look
+	since time.Time // when they were first seen to be as many
+	// cleaned is when something was last moved with all zeal.
+	cleaned time.Time
 	// tried is how much was named of segments when they were last compacted:
 	// where that is as much as before, something keeps them.
 	tried map[uint64]int64
@@ -64,27 +83,43 @@ func (k *compactor) run(ctx context.Context, s *Store) {
 	if r == nil || !k.due || time.Now().Before(k.next) {
 		return
 	}
-	puts := s.c.Stats().Puts
-	idle := puts == k.puts
-	done, err := s.compactWith(ctx, *r, idle, k.tried)
+	z := k.zeal(time.Now(), s.c.Stats().Puts)
+	done, err := s.compactWith(ctx, *r, z, k.tried)
 	if err != nil && ctx.Err() == nil {
 		s.c.log.Warn("compacting segments failed; it is tried again", "err", err)
 	}
-	k.due = len(done) > 0 || err != nil || !idle
+	if z == thorough && len(done) > 0 {
+		k.cleaned = time.Now()
+	}
+	k.due = len(done) > 0 || err != nil || z != thorough
 	k.next = time.Now().Add(compactPause)
 	k.puts = s.c.Stats().Puts
+}
+
+// zeal tells how much is worth it now, when there were so many puts.
+func (k *compactor) zeal(now time.Time, puts uint64) zeal {
+	if puts != k.puts {
+		k.puts, k.since = puts, now
+	}
+	quiet := now.Sub(k.since)
+	switch {
+	case quiet >= thoroughAfter && (k.since.Before(k.cleaned) || now.Sub(k.cleaned) >= thoroughPause):
+		return thorough
+	case quiet >= compactPause:
+		return idle
+	}
+	return atWork
 }
 
 // Compact has r move what is left in segments of which more than half is
 // waste; the reclaimer then removes them. It gives the segments it was about.
 func (s *Store) Compact(ctx context.Context, r Relocator) ([]uint64, error) {
-	return s.compactWith(ctx, r, false, map[uint64]int64{})
+	return s.compactWith(ctx, r, atWork, map[uint64]int64{})
 }
 
-// compactWith is Compact of segments that were not tried in vain, and if idle
-// also of those that waste less, of the current one, and of many short ones.
-func (s *Store) compactWith(ctx context.Context, r Relocator, idle bool, tried map[uint64]int64) ([]uint64, error) {
-	sparse, err := s.sparse(ctx, idle, tried)
+// compactWith is Compact, with a zeal, of segments that were not tried in vain.
+func (s *Store) compactWith(ctx context.Context, r Relocator, z zeal, tried map[uint64]int64) ([]uint64, error) {
+	sparse, err := s.sparse(ctx, z, tried)
 	if err != nil || len(sparse) == 0 {
 		return nil, err
 	}
@@ -92,9 +127,9 @@ func (s *Store) compactWith(ctx context.Context, r Relocator, idle bool, tried m
 	return sparse, r.Relocate(ctx, sparse, s.move)
 }
 
-// sparse gives the sealed, whole segments that are worth compacting. If idle,
-// it seals the current segment where that is one.
-func (s *Store) sparse(ctx context.Context, idle bool, tried map[uint64]int64) ([]uint64, error) {
+// sparse gives the sealed, whole segments that are worth compacting. From idle
+// on it seals the current segment where that is one.
+func (s *Store) sparse(ctx context.Context, z zeal, tried map[uint64]int64) ([]uint64, error) {
 	sealed, _, _ := s.c.sealed()
 	var sparse, short []uint64
 	live := map[uint64]int64{}
@@ -106,7 +141,7 @@ func (s *Store) sparse(ctx context.Context, idle bool, tried map[uint64]int64) (
 				return errValue
 			}
 			n, err := decodeCounts(number, v)
-			if isSealed, known := sealed[number]; err != nil || n.refs == 0 || !known || !isSealed && !idle {
+			if isSealed, known := sealed[number]; err != nil || n.refs == 0 || !known || !isSealed && z < idle {
 				return err
 			}
 			if before, again := tried[number]; again && before == n.live {
@@ -114,9 +149,9 @@ func (s *Store) sparse(ctx context.Context, idle bool, tried map[uint64]int64) (
 			}
 			live[number] = n.live
 			switch {
-			case s.wasteful(number, n, idle):
+			case s.wasteful(number, n, z):
 				sparse = append(sparse, number)
-			case idle && sealed[number] && n.end < s.c.opts.SegmentSize/smallParts:
+			case z >= idle && sealed[number] && n.end < s.c.opts.SegmentSize/smallParts:
 				short = append(short, number)
 			}
 			return nil
@@ -139,9 +174,8 @@ func (s *Store) sparse(ctx context.Context, idle bool, tried map[uint64]int64) (
 	return sparse, nil
 }
 
-// wasteful tells whether a whole segment takes more than twice what is named of
-// it, or if idle a third more.
-func (s *Store) wasteful(number uint64, n counts, idle bool) bool {
+// wasteful tells whether a whole segment takes so much more than what is named of it.
+func (s *Store) wasteful(number uint64, n counts, z zeal) bool {
 	f, file, err := s.c.acquire(number)
 	if err != nil {
 		return false
@@ -155,10 +189,7 @@ func (s *Store) wasteful(number uint64, n counts, idle bool) bool {
 		return true // however little it takes, it is a file
 	}
 	waste := used - fileHead - n.live
-	if idle {
-		return waste > slack && 3*waste > n.live
-	}
-	return waste > slack && waste > n.live
+	return waste > slack && int64(z)*waste > n.live
 }
 
 func (s *Store) move(tx backend.Tx, old backend.Ref) (backend.Ref, error) {

@@ -15,6 +15,7 @@ type inode struct {
 	names  *names // of a directory; nil: none known
 	memo   uint64 // Txn.Memo
 	run    run
+	frayed uint32 // the turn of frayed in which it was noted there
 }
 
 // names is what is known of a directory's entries.

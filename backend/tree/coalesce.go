@@ -97,18 +97,24 @@ func (r *reclaimer) coalesceNext(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	began := time.Now()
-	err := r.t.With(n.node.Volume(), func(tx *Txn) error {
+	r.rewrite(ctx, n.node, func(tx *Txn) error {
 		if n.id != 0 {
-			return tx.thin(n.node.Ino(), n.remains)
+			return tx.thin(n.node.Ino(), n.remains, thinSoon)
 		}
 		return tx.coalesce(n.node.Ino(), n.span)
 	})
+	return true
+}
+
+// rewrite runs fn, which writes something of a file anew, and rests as long as
+// that took. What cannot be done is left.
+func (r *reclaimer) rewrite(ctx context.Context, n backend.NodeID, fn func(tx *Txn) error) {
+	began := time.Now()
+	err := r.t.With(n.Volume(), fn)
 	if err != nil && !errors.Is(err, backend.Stale) && !errors.Is(err, errLeave) && !errors.Is(err, backend.Unavailable) && !errors.Is(err, backend.NoSpace) {
-		r.t.log.Warn("what was written in small steps stays so", slog.String("node", n.node.String()), slog.Any("err", err))
+		r.t.log.Warn("what was written in small steps stays so", slog.String("node", n.String()), slog.Any("err", err))
 	}
 	_ = rest(ctx, time.Since(began)) // the caller looks at ctx
-	return true
 }
 
 // errLeave gives an Update up that is not worth it.
@@ -134,6 +140,8 @@ func (tx *Txn) rewrite(ino backend.Ino, fn func(w *writer, r *record) error) err
 		return err
 	}
 	tx.setRecord(n, &r)
+	tx.noteCut(n)
+	tx.t.todo.own.Store(uint64(tx.lsn))
 	return nil
 }
 

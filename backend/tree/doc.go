@@ -29,6 +29,10 @@
 // covers read as zeros. Where Content takes as much, what was written in small
 // steps one after the other is made one extent in the background.
 //
+// A content is given back when nothing names any of it. What a change leaves of
+// one is written anew in the background, where that is two thirds or less, and
+// where nothing changes for a while (Options.RestAfter) seven eighths.
+//
 // # Locks
 //
 // Order: volume, then the store's own. No two volumes are ever locked at once

@@ -17,10 +17,14 @@ import (
 // goes on where it was.
 type reclaimer struct {
 	t     *Tree
+	rest  time.Duration // Options.RestAfter
 	quit  context.CancelFunc
 	done  chan struct{}
 	wake  chan struct{}
 	looks atomic.Uint64 // at what writes left of contents: the sum of their chances
+	own   atomic.Uint64 // LSN of the last change that nobody asked for
+	frays frayed
+	thins thinning // the goroutine's own
 
 	mu   sync.Mutex
 	jobs map[backend.NodeID]*sweepPos // guarded by mu; inode 0: a whole volume
@@ -31,10 +35,11 @@ type reclaimer struct {
 // retryAfter is how long a job waits after the store refused a step.
 const retryAfter = time.Second
 
-func startReclaimer(t *Tree) *reclaimer {
+func startReclaimer(t *Tree, rest time.Duration) *reclaimer {
 	ctx, quit := context.WithCancel(context.Background())
-	r := &reclaimer{t: t, quit: quit, done: make(chan struct{}), wake: make(chan struct{}, 1),
+	r := &reclaimer{t: t, rest: rest, quit: quit, done: make(chan struct{}), wake: make(chan struct{}, 1),
 		jobs: map[backend.NodeID]*sweepPos{}}
+	r.frays.turn.Store(1)
 	go r.run(ctx)
 	return r
 }
@@ -91,7 +96,7 @@ func (r *reclaimer) run(ctx context.Context) {
 	}
 	for {
 		n, at, ok := r.take()
-		if !ok && r.coalesceNext(ctx) {
+		if !ok && (r.coalesceNext(ctx) || r.thinNext(ctx)) {
 			if ctx.Err() != nil {
 				return
 			}
@@ -103,6 +108,7 @@ func (r *reclaimer) run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-r.wake:
+			case <-r.thins.wait():
 			}
 			continue
 		}

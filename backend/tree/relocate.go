@@ -22,8 +22,9 @@ const (
 
 // moving is a content to be moved, and the extents that name it.
 type moving struct {
-	ref  backend.Ref
-	keys [][]byte
+	ref   backend.Ref
+	keys  [][]byte
+	named uint64 // bytes of it, by all of them
 }
 
 // Relocate goes through all extents of all volumes. Each content that is in one
@@ -37,6 +38,7 @@ func (t *Tree) Relocate(ctx context.Context, segments []uint64, move func(kv bac
 	if err != nil {
 		return err
 	}
+	t.noteFrayed(all)
 	for len(all) > 0 {
 		n, bytes, keys := 0, 0, 0
 		for n < len(all) && (n == 0 || bytes+int(all[n].ref.Length) <= backend.MaxPutBytes && keys+len(all[n].keys) <= relocateKeys) {
@@ -95,6 +97,7 @@ func (t *Tree) findContent(ctx context.Context, segments []uint64) ([]moving, er
 					found = append(found, moving{ref: e.ref})
 				}
 				found[i].keys = append(found[i].keys, slices.Clone(key))
+				found[i].named += e.length()
 				return nil
 			})
 		})
@@ -137,6 +140,7 @@ func (t *Tree) moveBatch(ctx context.Context, batch []moving, move func(backend.
 	switch {
 	case err == nil:
 		t.advance(lsn)
+		t.todo.own.Store(uint64(lsn))
 		return nil
 	case !errors.Is(err, backend.IO) && !errors.Is(err, backend.TooBig):
 		return err

@@ -94,8 +94,10 @@ func (tx *Txn) roomForBarrier(n *inode) error {
 	return nil
 }
 
-// followUp leaves n to the reclaimer if it has barriers.
+// followUp leaves n to the reclaimer if it has barriers, or contents of which the
+// last change took a part.
 func (tx *Txn) followUp(n *inode) {
+	tx.noteCut(n)
 	if len(n.rec.extents.barriers) > 0 {
 		tx.t.todo.add(tx.node(n.ino))
 	}

@@ -30,6 +30,7 @@ type bulk struct {
 	dir    string
 	driver *mem.Store
 	store  *segment.Store
+	rest   time.Duration // Options.RestAfter
 	told   lockedBuffer
 }
 
@@ -81,7 +82,7 @@ func (b *bulk) open() {
 	must(b.t, err)
 	b.store, err = c.Bind(b.t.Context(), wb)
 	must(b.t, err)
-	b.tr, err = tree.Open(b.t.Context(), tree.Options{Store: b.store, Content: c, Log: log})
+	b.tr, err = tree.Open(b.t.Context(), tree.Options{Store: b.store, Content: c, Log: log, RestAfter: b.rest})
 	must(b.t, err)
 }
 

@@ -17,6 +17,13 @@ const (
 	oneLook = 1 << 10
 )
 
+// How much of a content may be named still for the rest to be written anew, in
+// 24ths: soon after a write, and when nothing changes.
+const (
+	thinSoon   = 16
+	thinAtRest = 21
+)
+
 // remains is a content of which a write left a part: where in its file it is, or was.
 type remains struct {
 	span
@@ -24,25 +31,37 @@ type remains struct {
 	lost uint64 // bytes that the write took
 }
 
-// leaves notes that a write left a part of e's content, but lost bytes of it. A
-// content is given back whole, when nothing of it is named any more: one of which
-// little is left takes the disk as one that is whole.
-func (w *writer) leaves(e *extent, lost uint64) {
-	if e.inline != nil || e.ref.Length < thinMin || uint64(e.off) > e.start {
+// cut is what one Update took of contents of which it left a part.
+type cut struct {
+	lost uint64     // bytes
+	left [2]remains // of the first and the last long one; id 0: none
+}
+
+// note notes that lost bytes of e were taken, and some left. A content is given
+// back whole, when nothing of it is named any more: one of which little is left
+// takes the disk as one that is whole.
+func (c *cut) note(e *extent, lost uint64) {
+	c.lost += lost
+	if e.ref.Length < thinMin || uint64(e.off) > e.start {
 		return
 	}
 	from := e.start - uint64(e.off)
 	left := remains{span{from, from + uint64(e.ref.Length)}, e.ref.ID, lost}
-	if w.left[0].id == 0 {
-		w.left[0] = left
+	if c.left[0].id == 0 {
+		c.left[0] = left
 	} else {
-		w.left[1] = left
+		c.left[1] = left
 	}
 }
 
-// noteLeft leaves to the reclaimer what a write to n left of contents, now and then.
-func (tx *Txn) noteLeft(n *inode, left [2]remains) {
-	for _, l := range left {
+// noteCut leaves to the reclaimer what the last change of n left of contents: now
+// and then at once, all of them for when nothing changes.
+func (tx *Txn) noteCut(n *inode) {
+	if tx.cut.lost == 0 {
+		return
+	}
+	tx.fray(n, tx.cut.lost)
+	for _, l := range tx.cut.left {
 		if l.id == 0 {
 			continue
 		}
@@ -54,11 +73,12 @@ func (tx *Txn) noteLeft(n *inode, left [2]remains) {
 }
 
 // thin writes what is left of a content anew, piece by piece, if that is no more
-// than two thirds, and nothing but this stretch of the file names it. It writes
-// at most twice what was overwritten before, once.
-func (tx *Txn) thin(ino backend.Ino, left remains) error {
+// than most 24ths, and nothing but this stretch of the file names it. What it
+// writes was paid for by what was overwritten before: twice that at most by
+// thinSoon, seven times by thinAtRest, once.
+func (tx *Txn) thin(ino backend.Ino, left remains, most uint64) error {
 	return tx.rewrite(ino, func(w *writer, r *record) error {
-		pieces, err := w.pieces(ino, r, left)
+		pieces, err := w.pieces(ino, r, left, most)
 		if err != nil {
 			return err
 		}
@@ -80,14 +100,14 @@ func (tx *Txn) thin(ino backend.Ino, left remains) error {
 }
 
 // pieces gives the extents that name what is left. Error: errLeave.
-func (w *writer) pieces(ino backend.Ino, r *record, left remains) ([]extent, error) {
+func (w *writer) pieces(ino backend.Ino, r *record, left remains, most uint64) ([]extent, error) {
 	var out []extent
 	used := uint64(0)
 	err := extentsIn(w.kv, w.v.id, ino, r.extents.high, left.from, left.to, func(e *extent) error {
 		if e.inline != nil || e.ref.ID != left.id {
 			return nil
 		}
-		if used += e.length(); 3*used > 2*(left.to-left.from) || r.extents.void(e) {
+		if used += e.length(); 24*used > most*(left.to-left.from) || r.extents.void(e) || len(out) == sweepMax {
 			return errLeave
 		}
 		out = append(out, *e)

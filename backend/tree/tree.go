@@ -31,6 +31,9 @@ type Options struct {
 	// CacheInodes bounds the decoded inodes and cached names kept in memory
 	// (four names count as one inode). Default 150,000, about 80 MB.
 	CacheInodes int
+	// RestAfter is how long nothing must have changed before contents are written
+	// anew of which files name less than seven eighths. Default 10 s.
+	RestAfter time.Duration
 	// FreeBytes tells how many bytes users may still write, and the total of the
 	// disk below. Where it is 0 what makes the store grow fails with NoSpace.
 	// nil: there is no bound.
@@ -89,7 +92,10 @@ func Open(ctx context.Context, o Options) (*Tree, error) {
 	if err := t.load(ctx); err != nil {
 		return nil, err
 	}
-	t.todo = startReclaimer(t)
+	if o.RestAfter <= 0 {
+		o.RestAfter = 10 * time.Second
+	}
+	t.todo = startReclaimer(t, o.RestAfter)
 	return t, nil
 }
 

@@ -38,6 +38,7 @@ type Txn struct {
 	locked  bool
 	changes []Change
 	lsn     backend.LSN
+	cut     cut // of the last change
 	buf     []byte
 	looks   looks // since it began
 }
@@ -95,7 +96,7 @@ type writer struct {
 	buf []byte
 	err error
 
-	left [2]remains // of contents that this Update overwrote in part, first and last; id 0: none
+	cut cut
 }
 
 // commit runs fn as one Update and, when it took effect, keeps its counters.
@@ -112,7 +113,7 @@ func (tx *Txn) commit(fn func(*writer) error) error {
 func (tx *Txn) commitOnce(fn func(*writer) error) error {
 	w := writer{v: tx.v, buf: tx.buf}
 	lsn, err := tx.t.store.UpdateFrom(bg, tx.Op.Origin, func(kv backend.Tx) error {
-		w.kv, w.use, w.err = kv, tx.v.use, nil
+		w.kv, w.use, w.cut, w.err = kv, tx.v.use, cut{}, nil
 		if err := fn(&w); err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (tx *Txn) commitOnce(fn func(*writer) error) error {
 		tx.Op.Event = nil
 	}
 	tx.v.use = w.use
-	tx.lsn = lsn
+	tx.lsn, tx.cut = lsn, w.cut
 	tx.t.advance(lsn)
 	return nil
 }

@@ -195,6 +195,9 @@ func (w *whole) reclaim() {
 	w.ok("Reclaim", err)
 }
 
+// thin writes anew what is left of contents; where the disk fails they stay.
+func (w *whole) thin() { w.tr.ThinNow(w.t.Context()) }
+
 func (w *whole) compact() {
 	gone, err := w.s.Compact(w.t.Context(), w.tr)
 	if w.ok("Compact", err) {
@@ -230,6 +233,7 @@ func (w *whole) live() {
 	w.write("page", 4096, 4096, 6)
 	w.sync()
 	w.write("copy", 50_000, 100_000, 7)
+	w.thin()
 	w.rename("d/small", "moved")
 	w.truncate("big", 120_000)
 	w.punch("copy", 200_000, 64_000)
@@ -244,12 +248,15 @@ func (w *whole) live() {
 	w.flush()
 	w.reclaim() // all of the first
 	w.file("d/stays", 100_000, 11)
+	w.file("d/whole", 50_000, 14)
 	w.file("goes", 100_000, 12)
 	w.file("last", 600_000, 9) // the next
 	w.unlink("big")
 	w.unlink("goes")
 	w.settle()
+	w.write("d/stays", 10_000, 20_000, 13) // a fifth
 	w.truncate("last", 3)
+	w.thin()
 	w.reclaim()
 	w.compact()
 	w.sync()

@@ -47,9 +47,8 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 	now := tx.t.clock()
 	var r record
 	sized := end > n.rec.size
-	var left [2]remains
 	err := tx.commit(func(w *writer) error {
-		r, w.left = n.rec, [2]remains{}
+		r = n.rec
 		tx.touchDir(&r, now)
 		if tx.Op.KillPriv {
 			killPriv(&r)
@@ -59,7 +58,6 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 		}
 		r.size = max(r.size, end)
 		w.putInode(n.ino, &r)
-		left = w.left
 		return w.err
 	})
 	if left := tx.left(); errors.Is(err, backend.Quota) && left > 0 && left < uint64(len(p)) {
@@ -70,7 +68,7 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 	}
 	tx.setRecord(n, &r)
 	tx.noteWrite(n, off, end)
-	tx.noteLeft(n, left)
+	tx.noteCut(n)
 	tx.changed(Change{Kind: DataChanged, Node: node, Off: off, Len: uint64(len(p)), Sized: sized})
 	return WriteResult{N: len(p), Off: off, Attr: r.attr(node)}, nil
 }
@@ -169,8 +167,8 @@ func (w *writer) replace(ino backend.Ino, r *record, e *extent, lo, hi uint64) e
 		w.delete(extentKey(w.v.id, ino, e.end))
 	}
 	gone := min(e.end, hi) - max(e.start, lo)
-	if parts > 0 {
-		w.leaves(e, gone)
+	if parts > 0 && e.inline == nil {
+		w.cut.note(e, gone)
 	}
 	w.count(r, gone, 0)
 	return w.release(e, parts)
