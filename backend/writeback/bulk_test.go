@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -265,5 +266,54 @@ func TestWaitCommitted(t *testing.T) {
 	}
 	if err := <-done; backend.KindOf(err) != backend.Unavailable {
 		t.Errorf("at the end: %v", err)
+	}
+}
+
+// slowShelf is a shelf whose next SyncLoose, once it is armed, lasts until it is let go.
+type slowShelf struct {
+	*shelf
+	armed   atomic.Bool
+	in, out chan struct{}
+}
+
+func (s *slowShelf) SyncLoose(ctx context.Context) error {
+	if s.armed.CompareAndSwap(true, false) {
+		close(s.in)
+		<-s.out
+	}
+	return s.shelf.SyncLoose(ctx)
+}
+
+// TestASyncOfAFileThatIsGone: while a sync waits for what is kept elsewhere, the
+// driver gets all that is in the log, which goes on in another file; the first is
+// closed. That is no failure of the log's.
+func TestASyncOfAFileThatIsGone(t *testing.T) {
+	b := &slowShelf{shelf: newShelf(), in: make(chan struct{}), out: make(chan struct{})}
+	s := open(t, writeback.Options{Driver: mem.New(mem.Options{}), Dir: t.TempDir(), Bulk: b,
+		SyncAge: time.Hour, CommitAge: time.Hour, LogFileSize: 64 << 10})
+	lsn := b.put(t, s, "at1", "x", false)
+	b.armed.Store(true)
+	done := make(chan error, 1)
+	go func() { done <- s.WaitDurable(t.Context(), lsn) }()
+	<-b.in
+	flush := func() {
+		t.Helper()
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush()
+	b.put(t, s, "at2", strings.Repeat("y", 62<<10), false)
+	flush()
+	waitFor(t, func() bool { st := s.Stats(); return st.LogBytes > 62<<10 && st.LogBytes < 70<<10 }) // of the new file alone
+	close(b.out)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if st := s.Stats(); st.SyncFailures != 0 || st.LogError != nil {
+		t.Errorf("%d failures of syncs, %v", st.SyncFailures, st.LogError)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -78,7 +78,7 @@ func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 		break
 	}
 	s.redo.syncing = make(chan struct{})
-	f, last := s.redo.cur.f, s.over.last
+	cur, last := s.redo.cur, s.over.last
 	s.redo.dirtyBytes = 0 // of a sync that fails nothing counts any more
 	s.mu.Unlock()
 	if err := s.syncLoose(); err != nil {
@@ -89,13 +89,24 @@ func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 		return err
 	}
 	start := time.Now()
-	err := f.Sync()
+	err := cur.f.Sync()
+	if err != nil && s.leftBehind(cur) {
+		err = nil
+	}
 	s.meters.sync.Observe(time.Since(start))
 	s.unlockSync(err, last)
 	if err != nil {
 		s.complain(&s.complaints.sync, "log sync failed; all pending updates go to a new file", "err", err)
 	}
 	return err
+}
+
+// leftBehind tells whether records go to another file than lf by now: then all that
+// is in lf was durable before, in the driver, and it may be closed and gone.
+func (s *Store) leftBehind(lf *logFile) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.redo.cur != lf
 }
 
 // makeDurable is syncLog with the way out: a file whose sync failed is never
