@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,10 @@ import (
 func TestMain(m *testing.M) {
 	if runStage() {
 		return
+	}
+	if args := os.Getenv(stuckEnv); args != "" {
+		fmt.Fprintln(os.Stderr, runStuck(args))
+		os.Exit(1)
 	}
 	testscript.Main(m, map[string]func(){
 		"warren":       func() { os.Exit(newApp().main(os.Args[1:])) },

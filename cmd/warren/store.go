@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -113,7 +112,8 @@ func (s *store) owned() error {
 	return nil
 }
 
-// take locks the store for this process. The lock goes with the process.
+// take locks the store for this process. The lock goes with the process; see
+// lockFree for one that was killed.
 func (s *store) take() error {
 	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -122,12 +122,10 @@ func (s *store) take() error {
 	if err != nil {
 		return localError(err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	holder, err := lockFree(f)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		pid, _ := io.ReadAll(io.LimitReader(f, 32))
 		_ = f.Close()
-		return fmt.Errorf("the store %s is open in another process (pid %s); a store has one daemon, so stop that one first",
-			s.dir, bytes.TrimSpace(pid))
+		return fmt.Errorf("the store %s is open in another process (%s); a store has one daemon, so stop that one first", s.dir, holder)
 	}
 	if err == nil {
 		_, err = f.WriteAt([]byte(fmt.Sprintf("%-10d\n", os.Getpid())), 0)
