@@ -151,7 +151,7 @@ func TestQuotaOfEverything(t *testing.T) {
 	for w := range 8 {
 		f := &filler{rnd: rand.New(rand.NewPCG(seed, uint64(w))), dir: mounts[w%2] + workDir, away: mounts[w%2] + "/agents/web/scratch"}
 		wg.Go(func() {
-			for range steps {
+			for i := 0; i < steps || refused.Load() == 0 && i < 100*steps; i++ {
 				err := f.step()
 				switch {
 				case errors.Is(err, syscall.EDQUOT):
