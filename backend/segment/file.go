@@ -103,6 +103,14 @@ func (c *Content) acquire(number uint64) (*segFile, dirfs.File, error) {
 	return s, s.f, nil
 }
 
+// lost tells whether nothing of a segment can be read, whoever tries.
+func (c *Content) lost(number uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.segs[number]
+	return s == nil && !c.closed || s != nil && s.broken != nil
+}
+
 // release ends an acquire. Of more than MaxOpen files it closes those that
 // nobody uses, but never one with bytes that are not synced: the descriptor is
 // what a failed write-back is reported to.

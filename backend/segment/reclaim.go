@@ -273,7 +273,9 @@ func (s *Store) punch(ctx context.Context, number uint64, set *freedSet, did *Re
 	for _, sp := range set.spans { // ascending, as their keys
 		spans = addSpan(spans, sp)
 	}
-	if f, file, err := s.c.acquire(number); err == nil {
+	f, file, err := s.c.acquire(number)
+	switch {
+	case err == nil:
 		defer s.c.release(f)
 		for _, sp := range spans {
 			n, err := s.c.punchSpan(f, file, sp)
@@ -290,8 +292,10 @@ func (s *Store) punch(ctx context.Context, number uint64, set *freedSet, did *Re
 		if err := s.c.Sync(ctx); err != nil {
 			return err
 		}
-	} // else the bytes are lost anyway
-	_, err := s.below.Update(ctx, func(tx backend.Tx) error { return deleteAll(tx, set.keys) })
+	case !s.c.lost(number): // no descriptor is left, for example: the marks stay
+		return dirfs.Error("give back space", fileName(number), err)
+	}
+	_, err = s.below.Update(ctx, func(tx backend.Tx) error { return deleteAll(tx, set.keys) })
 	did.Records += len(set.keys)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/crashdir"
 	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
@@ -303,4 +304,33 @@ func (k *keeper) Relocate(ctx context.Context, segments []uint64, move segment.M
 		}
 	}
 	return nil
+}
+
+// TestMarksOutliveAFileThatDoesNotOpen: where there is no descriptor for a segment,
+// its freed records are given back later, and stay marked until then.
+func TestMarksOutliveAFileThatDoesNotOpen(t *testing.T) {
+	f := newFixture(t, segment.Options{SegmentSize: 1, MaxOpen: -1})
+	gone, kept := f.put(1, 300_000), f.put(2, 300_000)
+	f.put(3, 900_000) // seals the first segment
+	f.free(gone)
+	if err := f.c.Sync(bg(t)); err != nil {
+		t.Fatal(err)
+	}
+	f.reads(kept) // and closes it
+	f.d.Reads = true
+	f.d.SetHook(func(c crashdir.Call, done bool) error {
+		if c.Op == "open" && !done {
+			return unix.EMFILE
+		}
+		return nil
+	})
+	if did, err := f.s.Reclaim(bg(t)); !errors.Is(err, unix.EMFILE) || did.Records != 0 {
+		t.Errorf("Reclaim: %+v, %v; want none, and why", did, err)
+	}
+	f.d.SetHook(nil)
+	if did := f.reclaim(); did.Records != 1 || did.Punched == 0 {
+		t.Errorf("Reclaim: %+v, want the record", did)
+	}
+	f.reads(kept)
+	f.isIO("the freed record", gone)
 }
