@@ -60,6 +60,12 @@ func (s *Server) agentHandler() http.Handler {
 		r = r.WithContext(withAsker(ctx, a))
 		p, done := newPaced(ctx, w, r, s.pace.stall)
 		defer done()
+		end, err := sess.turns.wait(ctx, r)
+		if err != nil {
+			s.fail(p, r, err)
+			return
+		}
+		defer end()
 		routers[a.role].ServeHTTP(p, r)
 	})
 }

@@ -40,6 +40,7 @@ type session struct {
 	work  sync.WaitGroup
 
 	handing atomic.Int32 // mounts being handed over
+	turns   turns
 }
 
 func newGuests() *guests { return &guests{sessions: map[string]*session{}} }
@@ -131,7 +132,7 @@ func (g *guests) show(c *guestConn, t workspace.Token) (*session, error) {
 	}
 	s := g.sessions[t.ID]
 	if s == nil {
-		s = &session{token: t.ID}
+		s = &session{token: t.ID, turns: newTurns()}
 		if t.Expires != nil {
 			s.ctx, s.stop = context.WithDeadline(context.Background(), *t.Expires)
 		} else {

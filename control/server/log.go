@@ -18,6 +18,8 @@ import (
 const (
 	defaultLog = 1000
 	maxLog     = 10_000      // entries of an answer
+	maxLogText = 4 << 20     // bytes of their paths
+	logStep    = 1000        // events that are read at once
 	maxLogLook = time.Second // how long events are looked at for one
 	maxLogWait = time.Minute
 )
@@ -97,9 +99,9 @@ func (s *Server) readLog(ctx context.Context, v *view.View, c workspace.Cursors,
 	out.Entries = []control.LogEntry{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	end, begun := time.After(f.wait), time.Now()
+	end, begun, told := time.After(f.wait), time.Now(), 0
 	for {
-		events, next, err := v.Feed(ctx, after, f.limit-len(out.Entries))
+		events, next, err := v.Feed(ctx, after, min(logStep, f.limit-len(out.Entries)))
 		if err != nil {
 			return out, err
 		}
@@ -112,11 +114,12 @@ func (s *Server) readLog(ctx context.Context, v *view.View, c workspace.Cursors,
 				return out, err
 			}
 			out.Entries = append(out.Entries, e)
+			told += len(events[i].Path) + len(events[i].To)
 		}
 		ended := next == after
 		after = next
 		// A bound on how many are looked at would count for an agent what it may not know of.
-		if len(out.Entries) >= f.limit || !ended && time.Since(begun) > maxLogLook || ended && len(out.Entries) > 0 {
+		if len(out.Entries) >= f.limit || told > maxLogText || !ended && time.Since(begun) > maxLogLook || ended && len(out.Entries) > 0 {
 			out.More = !ended
 			break
 		}
