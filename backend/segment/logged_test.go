@@ -489,3 +489,54 @@ func failUnderLog(t *testing.T, n, times int, give error) bool {
 	m.close(what)
 	return int(calls.Load()) >= n
 }
+
+// TestARecoveryThatCannotReadLosesNothing: a segment that does not open, and a read or
+// write that fails, while the log is looked through after kill -9, is no reason to
+// drop what was acknowledged: the store does not open, and at the next try all is there.
+func TestARecoveryThatCannotReadLosesNothing(t *testing.T) {
+	m := newMachine(t)
+	m.update(nil, map[uint64]int{1: 5000, 2: 50_000})
+	m.update(nil, map[uint64]int{3: 900})
+	defer m.close("first life")
+	refused := 0
+	for n, more := 1, true; more; n++ {
+		what := fmt.Sprintf("call %d failed", n)
+		a := &machine{t: t, seg: m.seg.Killed(crashdir.Call{}, 0), log: m.log.Killed(crashdir.Call{}, 0), driver: m.driver.Reopen()}
+		calls := 0
+		a.seg.Reads = true
+		a.seg.SetHook(func(_ crashdir.Call, done bool) error {
+			if done {
+				return nil
+			}
+			if calls++; calls == n {
+				return syscall.EIO
+			}
+			return nil
+		})
+		err := a.open()
+		a.seg.SetHook(nil)
+		more = calls >= n
+		if a.ok(what, err) {
+			if got := a.wb.LastLSN(); got != m.last {
+				t.Errorf("%s: the last update is %d, want %d", what, got, m.last)
+			}
+			a.close(what)
+			continue
+		}
+		refused++
+		if a.wb != nil { // it was Bind
+			if err := a.wb.Close(); err != nil {
+				t.Errorf("%s: Close: %v", what, err)
+			}
+			a.driver = a.driver.Reopen()
+		}
+		if err := a.open(); err != nil {
+			t.Fatalf("%s, and it opens no more: %v", what, err)
+		}
+		a.is(what, m.states[m.last])
+		a.close(what)
+	}
+	if refused < 5 {
+		t.Errorf("%d failed calls mattered", refused)
+	}
+}

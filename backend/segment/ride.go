@@ -49,7 +49,8 @@ func (t *boundTx) ride(ref backend.Ref, data []byte) error {
 }
 
 // Restore is for the replay of a log: it takes care that the record is there
-// whose content rode under key. Errors: IO, NoSpace.
+// whose content rode under key. Errors: IO, NoSpace; Unavailable where the disk
+// does not say.
 func (c *Content) Restore(key, value []byte) error {
 	segment, at, id, data, err := decodeRide(key, value)
 	if err != nil {
@@ -59,14 +60,16 @@ func (c *Content) Restore(key, value []byte) error {
 	ref := want.ref(segment)
 	s, f, err := c.acquire(segment)
 	if err != nil {
-		return fail("restore", ref, backend.IO, err)
+		return fail("restore", ref, lookKind(err), err)
 	}
 	defer c.release(s)
 	if r, err := readRecord(s, f, ref); err == nil && checkRecord(f, r) == nil {
 		return nil
 	}
-	if err := writeRecord(s, f, want, data); err != nil {
-		return fail("restore", ref, backend.KindOf(dirfs.Error("", "", err)), err)
+	if err := writeRecord(s, f, want, data); dirfs.Full(err) {
+		return fail("restore", ref, backend.NoSpace, err)
+	} else if err != nil {
+		return fail("restore", ref, lookKind(err), err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/internal/dirfs"
@@ -178,7 +179,7 @@ func loadRecord(s *segFile, f dirfs.File, at int64) (record, []byte, error) {
 // Verify is for the replay of a log: it tells whether the bytes are there that
 // the Update put which set key to value, and if so takes care that the next
 // Sync makes them durable. Keys of others are no error. It may be called before
-// Bind. Errors: IO.
+// Bind. Errors: IO; Unavailable where the disk does not say.
 func (c *Content) Verify(key, value []byte) error {
 	segment, ok := countsSegment(key)
 	if !ok {
@@ -190,10 +191,20 @@ func (c *Content) Verify(key, value []byte) error {
 	}
 	for _, ref := range n.puts {
 		if err := c.verify(ref); err != nil {
-			return fail("verify", ref, backend.IO, err)
+			return fail("verify", ref, lookKind(err), err)
 		}
 	}
 	return nil
+}
+
+// lookKind is the kind of an error of looking for a record: IO where it is not there
+// or damaged, Unavailable where the system could not look.
+func lookKind(err error) backend.Kind {
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != syscall.ENOENT {
+		return backend.Unavailable
+	}
+	return backend.IO
 }
 
 func (c *Content) verify(ref backend.Ref) error {

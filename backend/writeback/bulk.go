@@ -2,6 +2,7 @@ package writeback
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -18,12 +19,15 @@ type Bulk interface {
 	// each commit to the driver; on a failure the commit is tried again.
 	Sync(ctx context.Context) error
 	// Restore is called at recovery for each key and value that rode in a
-	// record, before the record's Verify calls. NoSpace ends Open.
+	// record, before the record's Verify calls. NoSpace ends Open, and Unavailable
+	// as from Verify.
 	Restore(key, value []byte) error
 	// Verify is called at recovery for each key that a record sets. An error
 	// tells that bytes which the value names are not there: the record and all
 	// that follow were never durable. Of a record that had been, the Update is
-	// kept, the damage is logged, and reads of those bytes fail.
+	// kept, the damage is logged, and reads of those bytes fail. Unavailable tells
+	// that the disk gave no answer: of a record that had not been durable Open
+	// fails then, unless loss is accepted.
 	Verify(key, value []byte) error
 }
 
@@ -60,7 +64,8 @@ func (s *Store) syncLoose() error {
 }
 
 // verify looks whether the bytes are there that the recovered Updates name, and
-// ends them where some are not and never were. Errors: NoSpace.
+// ends them where some are not and never were. Errors: NoSpace; IO where it cannot
+// be told.
 func (s *Store) verify(got *recovered) error {
 	if s.opts.Bulk == nil {
 		return nil
@@ -73,6 +78,9 @@ func (s *Store) verify(got *recovered) error {
 			return &backend.Error{Op: "restore content", Path: s.dir.path, Kind: backend.NoSpace, Err: err}
 		case p.lsn <= got.proven:
 			s.log.Error("bytes of an update that was on disk are damaged; reading them will fail", "lsn", uint64(p.lsn), "err", err)
+		case backend.KindOf(err) == backend.Unavailable && !s.opts.AcceptLoss:
+			return &backend.Error{Op: "open log", Path: s.dir.path, Kind: backend.IO,
+				Err: fmt.Errorf("bytes that record %d names cannot be read: %w; try again, or AcceptLoss opens with what precedes it", p.lsn, err)}
 		default:
 			s.log.Info("log ends where bytes never reached the disk", "lsn", uint64(p.lsn), "err", err)
 			for _, lost := range got.ops[i:] {
@@ -86,19 +94,20 @@ func (s *Store) verify(got *recovered) error {
 	return nil
 }
 
-// verifyOne is verify of one Update: all of it, and the first error.
+// verifyOne is verify of one Update: all of it, and the first error that says most.
 func (s *Store) verifyOne(p *op, rides []entry) error {
 	var first error
-	for _, e := range rides {
-		if err := s.opts.Bulk.Restore(asBytes(e.key), e.value); err != nil && first == nil {
+	note := func(err error) {
+		if err != nil && (first == nil || backend.KindOf(first) == backend.Unavailable) {
 			first = err
 		}
 	}
+	for _, e := range rides {
+		note(s.opts.Bulk.Restore(asBytes(e.key), e.value))
+	}
 	for i := range p.entries {
 		if e := &p.entries[i]; !e.deleted {
-			if err := s.opts.Bulk.Verify(asBytes(e.key), e.value); err != nil && first == nil {
-				first = err
-			}
+			note(s.opts.Bulk.Verify(asBytes(e.key), e.value))
 		}
 	}
 	return first

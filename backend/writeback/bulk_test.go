@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type shelf struct {
 	has    map[string]string
 	events []string
 	fail   error // of the syncs
+	look   error // of Verify
 }
 
 var _ writeback.Bulk = (*shelf)(nil)
@@ -57,6 +59,9 @@ func (s *shelf) Restore(key, value []byte) error {
 func (s *shelf) Verify(key, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.look != nil {
+		return s.look
+	}
 	if got, ok := s.has[string(key)]; bytes.HasPrefix(key, []byte("at")) && (!ok || got != string(value)) {
 		return fmt.Errorf("%s is not on the shelf", key)
 	}
@@ -202,6 +207,43 @@ func TestBytesThatAreNotThereEndTheLog(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestBytesThatCannotBeReadEndNothing: a disk that gives no answer at recovery is no
+// reason to drop Updates that were acknowledged. Open fails, and when it answers all
+// of them are there; accepting loss ends the log.
+func TestBytesThatCannotBeReadEndNothing(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		d, driver, b := newDisk(), mem.New(mem.Options{}), newShelf()
+		o := options(d, driver)
+		o.Bulk = b
+		s := open(t, o)
+		defer s.Kill()
+		b.put(t, s, "at1", "x", false)
+		b.put(t, s, "at2", "y", false)
+		after := options(d.Killed(call{}, 0), driver.Reopen())
+		after.Bulk, after.AcceptLoss = b, accept
+		b.look = &backend.Error{Op: "verify", Kind: backend.Unavailable, Err: syscall.EIO}
+		again, err := writeback.Open(t.Context(), after)
+		want := 0
+		if !accept {
+			if backend.KindOf(err) != backend.IO || !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "AcceptLoss") {
+				t.Fatalf("Open: %v; want IO, the cause and the way out", err)
+			}
+			b.look, want = nil, 2
+			again, err = writeback.Open(t.Context(), after)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.look = nil
+		if got, err := readAll(t.Context(), again); err != nil || len(got) != want {
+			t.Errorf("accept loss %v: %v, %v; want %d", accept, got, err, want)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
