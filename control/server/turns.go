@@ -14,6 +14,7 @@ type class uint8
 const (
 	classPlain  class = iota // a body, an answer or a file of 8 MiB at most in memory
 	classStream              // a little of what may go on for hours
+	classImport              // what there is to know of each entry: some 100 bytes
 	classSearch              // two files of 8 MiB, and what is found in them
 	classFollow              // waits for what comes
 	classHand                // bounded by maxHanding
@@ -23,11 +24,13 @@ const (
 // maxTurns is how many requests of a class one token has worked on at a time; more
 // wait for their turn. So what an agent makes the daemon keep in memory is bounded,
 // however many connections it has (maxPerToken), and how slow it reads.
-var maxTurns = [numClasses]int{classPlain: 8, classStream: 16, classSearch: 4, classFollow: 8, classHand: maxPerToken}
+var maxTurns = [numClasses]int{classPlain: 8, classStream: 16, classImport: 2, classSearch: 4, classFollow: 8, classHand: maxPerToken}
 
 // classOf is the class of a request of a verb.
 func classOf(verb string) class {
 	switch {
+	case verb == "POST /v1/import":
+		return classImport
 	case verb == "POST /v1/fs/search":
 		return classSearch
 	case verb == "GET /v1/log":
