@@ -19,8 +19,9 @@ type Bulk interface {
 	// each commit to the driver; on a failure the commit is tried again.
 	Sync(ctx context.Context) error
 	// Restore is called at recovery for each key and value that rode in a
-	// record, before the record's Verify calls. NoSpace ends Open, and Unavailable
-	// as from Verify.
+	// record, before the record's Verify calls. NoSpace ends Open, and Unavailable,
+	// that the disk gave no answer, too, unless loss is accepted: the log is the
+	// only place that has the bytes for certain.
 	Restore(key, value []byte) error
 	// Verify is called at recovery for each key that a record sets. An error
 	// tells that bytes which the value names are not there: the record and all
@@ -71,16 +72,20 @@ func (s *Store) verify(got *recovered) error {
 		return nil
 	}
 	for i, p := range got.ops {
-		err := s.verifyOne(p, got.rides[i])
+		lost, err := s.restore(got.rides[i]), s.verifyOne(p)
+		unsure := backend.KindOf(lost) == backend.Unavailable || backend.KindOf(err) == backend.Unavailable && p.lsn > got.proven
+		if lost != nil {
+			err = lost
+		}
 		switch {
 		case err == nil:
 		case backend.KindOf(err) == backend.NoSpace:
 			return &backend.Error{Op: "restore content", Path: s.dir.path, Kind: backend.NoSpace, Err: err}
+		case unsure && !s.opts.AcceptLoss:
+			return &backend.Error{Op: "open log", Path: s.dir.path, Kind: backend.IO,
+				Err: fmt.Errorf("bytes that record %d names cannot be read or written: %w; try again, or AcceptLoss opens without them", p.lsn, err)}
 		case p.lsn <= got.proven:
 			s.log.Error("bytes of an update that was on disk are damaged; reading them will fail", "lsn", uint64(p.lsn), "err", err)
-		case backend.KindOf(err) == backend.Unavailable && !s.opts.AcceptLoss:
-			return &backend.Error{Op: "open log", Path: s.dir.path, Kind: backend.IO,
-				Err: fmt.Errorf("bytes that record %d names cannot be read: %w; try again, or AcceptLoss opens with what precedes it", p.lsn, err)}
 		default:
 			s.log.Info("log ends where bytes never reached the disk", "lsn", uint64(p.lsn), "err", err)
 			for _, lost := range got.ops[i:] {
@@ -94,20 +99,26 @@ func (s *Store) verify(got *recovered) error {
 	return nil
 }
 
-// verifyOne is verify of one Update: all of it, and the first error that says most.
-func (s *Store) verifyOne(p *op, rides []entry) error {
-	var first error
-	note := func(err error) {
-		if err != nil && (first == nil || backend.KindOf(first) == backend.Unavailable) {
+// restore puts back what rode with one Update: all of it, and the first error.
+func (s *Store) restore(rides []entry) (first error) {
+	for _, e := range rides {
+		if err := s.opts.Bulk.Restore(asBytes(e.key), e.value); err != nil && first == nil {
 			first = err
 		}
 	}
-	for _, e := range rides {
-		note(s.opts.Bulk.Restore(asBytes(e.key), e.value))
-	}
+	return first
+}
+
+// verifyOne looks at what one Update names: all of it, and the first error, but
+// rather one that says what is wrong than one of a disk that says nothing.
+func (s *Store) verifyOne(p *op) (first error) {
 	for i := range p.entries {
-		if e := &p.entries[i]; !e.deleted {
-			note(s.opts.Bulk.Verify(asBytes(e.key), e.value))
+		e := &p.entries[i]
+		if e.deleted {
+			continue
+		}
+		if err := s.opts.Bulk.Verify(asBytes(e.key), e.value); err != nil && (first == nil || backend.KindOf(first) == backend.Unavailable) {
+			first = err
 		}
 	}
 	return first
