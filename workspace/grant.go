@@ -26,6 +26,7 @@ type Grant struct {
 // Bounds of grants.
 const (
 	maxGrants   = 1000 // in force at a time
+	maxGiven    = 100  // of these by one agent that is no orchestrator: it does not use up those of others
 	maxGrantTTL = 366 * 24 * time.Hour
 	// maxExpiryWait is how long the clock of the day is not looked at: it may be
 	// set meanwhile.
@@ -104,7 +105,7 @@ func (r *Registry) inForce(g *Grant) bool {
 // and below it, for ttl. It holds in every mount when it returns. What to grant
 // there is and whether who asks may is for the caller to see to. NotFound: no
 // such agent; Invalid: the rest of what can be wrong with it; Quota: there are
-// 1,000.
+// 1,000, or 100 by a soul.
 func (r *Registry) AddGrant(ctx context.Context, g Grant, ttl time.Duration) (Grant, error) {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -126,8 +127,8 @@ func (r *Registry) AddGrant(ctx context.Context, g Grant, ttl time.Duration) (Gr
 	case ttl <= 0 || ttl > maxGrantTTL:
 		return Grant{}, fail(backend.Invalid, "a grant lasts for some time, and for %s at most", maxGrantTTL)
 	}
-	if len(r.Grants()) >= maxGrants {
-		return Grant{}, fail(backend.Quota, "there are %d grants; revoke some (`warren grants` lists them)", maxGrants)
+	if err := r.roomForGrant(g.By); err != nil {
+		return Grant{}, err
 	}
 	if g.ID, err = newID(); err != nil {
 		return Grant{}, err
@@ -139,6 +140,26 @@ func (r *Registry) AddGrant(ctx context.Context, g Grant, ttl time.Duration) (Gr
 	}
 	r.log.Info("granted", "grant", g.ID, "agent", g.Agent, "right", g.Right, "path", g.Path, "by", g.By, "expires", g.Expires)
 	return g, nil
+}
+
+// roomForGrant tells whether an agent ("": the administrator) may give one more.
+func (r *Registry) roomForGrant(by string) error {
+	all := r.Grants()
+	if giver, err := r.Agent(by); err == nil && giver.Role != policy.Orchestrator {
+		given := 0
+		for _, g := range all {
+			if g.By == by {
+				given++
+			}
+		}
+		if given >= maxGiven {
+			return fail(backend.Quota, "agent %q has given %d grants; revoke some (`warren grants` lists them)", by, given)
+		}
+	}
+	if len(all) >= maxGrants {
+		return fail(backend.Quota, "there are %d grants; revoke some (`warren grants` lists them)", maxGrants)
+	}
+	return nil
 }
 
 // RevokeGrant ends a grant. It holds in every mount when it returns. NotFound.

@@ -184,3 +184,25 @@ func TestSoulsGrantNeedsItsChild(t *testing.T) {
 		t.Error("the grant outlives what allowed it")
 	}
 }
+
+// TestASoulUsesUpItsOwnGrants, and not those that others may give.
+func TestASoulUsesUpItsOwnGrants(t *testing.T) {
+	w := grantWorld(t)
+	parent := "web"
+	if _, err := w.reg.SetAgent(t.Context(), "researcher", workspace.AgentChange{Parent: &parent}); err != nil {
+		t.Fatal(err)
+	}
+	g := workspace.Grant{Agent: "researcher", Path: "/agents/web/workspace/site", Right: "read", By: "web"}
+	n := 0
+	var err error
+	for ; n < 200 && err == nil; n++ {
+		_, err = w.reg.AddGrant(t.Context(), g, time.Hour)
+	}
+	if !errors.Is(err, backend.Quota) || n != 101 {
+		t.Fatalf("number %d: %v", n, err)
+	}
+	g.By = ""
+	if _, err := w.reg.AddGrant(t.Context(), g, time.Hour); err != nil {
+		t.Errorf("the administrator: %v", err)
+	}
+}
