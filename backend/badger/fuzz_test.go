@@ -2,6 +2,7 @@ package badger
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/warrenfs/warren/backend"
@@ -82,5 +83,17 @@ func TestWitnessLine(t *testing.T) {
 		if err := again.file.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestWitnessThatCannotBeRead is an error, and not one that names nothing.
+func TestWitnessThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/proc/self/mem", witnessFile(dir)); err != nil { // nothing is at its start
+		t.Fatal(err)
+	}
+	if w, lsn, err := openWitness(dir); err == nil {
+		t.Errorf("it names Update %d", lsn)
+		w.file.Close()
 	}
 }

@@ -1,8 +1,10 @@
 package badger
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -25,7 +27,10 @@ func openWitness(dir string) (witness, backend.LSN, error) {
 		return witness{}, 0, err
 	}
 	line := make([]byte, 64)
-	n, _ := f.ReadAt(line, 0)
+	n, err := f.ReadAt(line, 0)
+	if err != nil && err != io.EOF { // it may name an Update that is missing
+		return witness{}, 0, errors.Join(err, f.Close())
+	}
 	var lsn backend.LSN
 	if _, err := fmt.Sscanf(string(line[:n]), "%d", &lsn); err != nil || string(line[:n]) != string(witnessLine(lsn)) {
 		lsn = 0
