@@ -18,7 +18,7 @@ const (
 	gentleTime = 300 * time.Millisecond
 	// forceTime is how long umount(8) -f may take from the end of the connection
 	// until the mount is out of the tree.
-	forceTime = 100 * time.Millisecond
+	forceTime = time.Second
 	// graceTime bounds the wait for requests under way when a mount is cut off,
 	// and then for the end of its connection.
 	graceTime = time.Second
@@ -55,7 +55,7 @@ func (m *Mount) finish() {
 // isOut tells whether the mount is out of the tree. umount(8) -f ends the connection
 // first, so it is looked twice where that has ended.
 func (m *Mount) isOut() bool {
-	for end := time.Now().Add(forceTime); m.inTree(); time.Sleep(forceTime / 10) {
+	for end := time.Now().Add(forceTime); m.inTree(); time.Sleep(forceTime / 50) {
 		select {
 		case <-m.ended:
 			if m.left.Load() || time.Now().After(end) {
