@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -79,6 +80,53 @@ func TestHTTPTokenEnds(t *testing.T) {
 	ends(t, "the stream", streamed)
 	ends(t, "the call", called)
 	ends(t, "git", gone)
+}
+
+// TestHTTPListensAgain: a host whose stream broke off, and that opens another, is told
+// that the context may be another one by now, also if that changed in between.
+func TestHTTPListensAgain(t *testing.T) {
+	s := running(t)
+	url := listening(t, s)
+	mine, _ := token(t, s, soul)
+	resp := ask(t, http.MethodPost, url, mine, "", begin)
+	session := resp.Header.Get("Mcp-Session-Id")
+	_ = resp.Body.Close()
+	for _, body := range []string{`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"warren://context"}}`} {
+		resp := ask(t, http.MethodPost, url, mine, session, body)
+		_, err := io.Copy(io.Discard, resp.Body)
+		if err != nil || resp.StatusCode >= 300 {
+			t.Fatal(resp.Status, err)
+		}
+		_ = resp.Body.Close()
+	}
+	told := make(chan struct{}, 1)
+	listen := func() io.Closer {
+		resp := ask(t, http.MethodGet, url, mine, session, "")
+		go func() {
+			for in := bufio.NewScanner(resp.Body); in.Scan(); {
+				if strings.Contains(in.Text(), "resources/updated") {
+					select {
+					case told <- struct{}{}:
+					default:
+					}
+				}
+			}
+		}()
+		return resp.Body
+	}
+	_ = listen().Close()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		stream := listen()
+		select {
+		case <-told:
+			_ = stream.Close()
+			return
+		case <-time.After(10 * time.Second): // that went lost too
+		}
+		_ = stream.Close()
+	}
+	t.Error("nobody is told")
 }
 
 // TestHTTPTooMuch: batches are refused, and a token has no more than a number of

@@ -29,6 +29,9 @@ type posts struct {
 // why tells what there is too much of; "" if it may go on. Sessions that are begun at
 // once may become more than maxSessions, by maxPosts at most.
 func (h *HTTP) enter(b *bearer, r *http.Request) (leave func(), why string) {
+	if r.Method == http.MethodGet {
+		b.server.listens(r.Header.Get("Mcp-Session-Id"))
+	}
 	if r.Method != http.MethodPost {
 		return func() {}, ""
 	}

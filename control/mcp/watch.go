@@ -60,6 +60,22 @@ func (s *Server) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	return nil
 }
 
+// listens is told that a host opens its stream, perhaps anew: what was told while it had
+// none was told to nobody, so it is told once more, when the stream stands.
+func (s *Server) listens(session string) {
+	time.AfterFunc(watchRest, func() {
+		s.watch.mu.Lock()
+		subscribes := false
+		for ss, now := range s.watch.hosts {
+			subscribes = subscribes || now && ss.ID() == session
+		}
+		s.watch.mu.Unlock()
+		if subscribes {
+			_ = s.sdk.ResourceUpdated(context.Background(), &sdk.ResourceUpdatedNotificationParams{URI: contextURI})
+		}
+	})
+}
+
 // unsubscribe ends that when the last one has gone.
 func (s *Server) unsubscribe(_ context.Context, r *sdk.UnsubscribeRequest) error {
 	w := &s.watch
