@@ -100,12 +100,15 @@ type File struct {
 
 // Facts is all that decisions depend on, at one moment. Swap copies it.
 type Facts struct {
-	Agents   map[string]Agent
-	Users    map[string]bool
-	Projects map[string]map[string]string // slug -> agent key -> "read" or "write"
-	Grants   []Grant
-	Settings Settings
-	Extra    []File
+	Agents map[string]Agent
+	Users  map[string]bool
+	// UsersSince is when a user was added, where that is known: what is older in the
+	// user's space is of a removed one that had the id before.
+	UsersSince map[string]time.Time
+	Projects   map[string]map[string]string // slug -> agent key -> "read" or "write"
+	Grants     []Grant
+	Settings   Settings
+	Extra      []File
 }
 
 // ValidKey tells whether s may be the key of an agent, the id of a user or
@@ -126,7 +129,7 @@ func ValidKey(s string) bool {
 func (f *Facts) clone() *Facts {
 	c := *f
 	c.Agents = maps.Clone(f.Agents)
-	c.Users = maps.Clone(f.Users)
+	c.Users, c.UsersSince = maps.Clone(f.Users), maps.Clone(f.UsersSince)
 	c.Projects = make(map[string]map[string]string, len(f.Projects))
 	for slug, members := range f.Projects {
 		c.Projects[slug] = maps.Clone(members)

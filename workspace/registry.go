@@ -151,8 +151,8 @@ func (r *Registry) facts() policy.Facts {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	f := policy.Facts{
-		Agents:   map[string]policy.Agent{},
-		Users:    map[string]bool{},
+		Agents: map[string]policy.Agent{},
+		Users:  map[string]bool{}, UsersSince: map[string]time.Time{},
 		Projects: map[string]map[string]string{},
 		Settings: policy.Settings{DenyNames: slices.Clone(r.settings.DenyNames)},
 	}
@@ -164,7 +164,7 @@ func (r *Registry) facts() policy.Facts {
 	}
 	for id, u := range r.users {
 		if !u.Removing {
-			f.Users[id] = true
+			f.Users[id], f.UsersSince[id] = true, u.Created
 		}
 	}
 	for key, a := range r.agents {

@@ -231,7 +231,8 @@ func (v *View) knowsAuthor(p *policy.Principal, e *feed.Event, x *Event) bool {
 }
 
 // seesPath tells whether p sees what was at a tree path at a time, as far as the
-// path tells. What is older than the agent whose tree it is was another's.
+// path tells. What is older than the agent, or the user, whose tree it is was
+// another's.
 func (v *View) seesPath(p *policy.Principal, path string, at backend.Time) bool {
 	vol, rel, ok := policy.PlaceOf(path)
 	if !ok {
@@ -250,6 +251,10 @@ func (v *View) seesPath(p *policy.Principal, path string, at backend.Time) bool 
 	case policy.ZoneWorkspace, policy.ZoneScratch:
 		owner, ok := v.s.engine.Principal(vol.Owner, policy.ReadWrite)
 		if !ok || before(at, owner.Agent()) {
+			return false
+		}
+	case policy.ZoneUser:
+		if since := v.s.engine.Facts().UsersSince[vol.Owner]; !since.IsZero() && int64(at) < since.UnixNano() {
 			return false
 		}
 	}

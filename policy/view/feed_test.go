@@ -225,4 +225,16 @@ func TestFeedOfAReusedKey(t *testing.T) {
 	if got := w.log(v, start); len(got) > 0 {
 		t.Errorf("the new one is told %q", got)
 	}
+	// The same of a user's space.
+	start = f.Last()
+	mate := w.open("mate")
+	_, err = mate.WriteFile("/users/ada/old", []byte("1"), 0o644)
+	w.ok(err, "the old user's agent writes")
+	w.facts.UsersSince = map[string]time.Time{"ada": time.Now()}
+	w.publish()
+	_, err = mate.WriteFile("/users/ada/new", []byte("1"), 0o644)
+	w.ok(err, "the new user's agent writes")
+	if got := w.log(mate, start); !slices.Equal(got, []string{"mate create /users/ada/new"}) {
+		t.Errorf("an agent of the new user is told %q", got)
+	}
 }
