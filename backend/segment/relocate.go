@@ -35,6 +35,9 @@ const (
 	slack = 1 << 20
 	// Of so many segments that are so much shorter than they may be, one is made.
 	smallParts, smallSegments = 16, 8
+	// portion is how many segments are compacted between two looks whether nothing
+	// is put.
+	portion = 8
 )
 
 // SetRelocator has the reclaimer compact segments by r from now on, each time
@@ -60,7 +63,7 @@ const (
 type compactor struct {
 	due   bool
 	next  time.Time
-	puts  uint64    // at the last look
+	puts  uint64    // at the last look, and what was moved then
 	since time.Time // when they were first seen to be as many
 	// cleaned is when something was last moved with all zeal.
 	cleaned time.Time
@@ -83,7 +86,8 @@ func (k *compactor) run(ctx context.Context, s *Store) {
 	if r == nil || !k.due || time.Now().Before(k.next) {
 		return
 	}
-	z := k.zeal(time.Now(), s.c.Stats().Puts)
+	puts, moved := s.c.Stats().Puts, s.moved.Load()
+	z := k.zeal(time.Now(), puts)
 	done, err := s.compactWith(ctx, *r, z, k.tried)
 	if err != nil && ctx.Err() == nil {
 		s.c.log.Warn("compacting segments failed; it is tried again", "err", err)
@@ -93,7 +97,7 @@ func (k *compactor) run(ctx context.Context, s *Store) {
 	}
 	k.due = len(done) > 0 || err != nil || z != thorough
 	k.next = time.Now().Add(compactPause)
-	k.puts = s.c.Stats().Puts
+	k.puts = puts + s.moved.Load() - moved
 }
 
 // zeal tells how much is worth it now, when there were so many puts.
@@ -117,7 +121,8 @@ func (s *Store) Compact(ctx context.Context, r Relocator) ([]uint64, error) {
 	return s.compactWith(ctx, r, atWork, map[uint64]int64{})
 }
 
-// compactWith is Compact, with a zeal, of segments that were not tried in vain.
+// compactWith is Compact, with a zeal, of segments that were not tried in vain. From
+// idle on it leaves what is more than a portion for the next time.
 func (s *Store) compactWith(ctx context.Context, r Relocator, z zeal, tried map[uint64]int64) ([]uint64, error) {
 	sparse, err := s.sparse(ctx, z, tried)
 	if err != nil || len(sparse) == 0 {
@@ -163,6 +168,9 @@ func (s *Store) sparse(ctx context.Context, z zeal, tried map[uint64]int64) ([]u
 	if len(short) >= smallSegments {
 		sparse = append(sparse, short...)
 	}
+	if z >= idle && len(sparse) > portion {
+		sparse = sparse[:portion]
+	}
 	for _, number := range sparse {
 		tried[number] = live[number]
 	}
@@ -205,5 +213,6 @@ func (s *Store) move(tx backend.Tx, old backend.Ref) (backend.Ref, error) {
 	if err != nil {
 		return backend.Ref{}, err
 	}
+	s.moved.Add(1)
 	return ref, s.c.Free(tx, old)
 }

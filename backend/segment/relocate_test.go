@@ -70,3 +70,24 @@ func TestZealOfCompaction(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestIdleCompactionComesInPortions: so that it ends soon when somebody writes.
+func TestIdleCompactionComesInPortions(t *testing.T) {
+	f := newFixture(t, segment.Options{SegmentSize: 1})
+	k := &keeper{f: f, refs: map[uint64]backend.Ref{}}
+	for i := range uint64(10) { // a segment each, mostly waste
+		k.refs[i] = f.put(i, 100_000)
+		f.free(f.put(100+i, 850_000))
+	}
+	k.refs[99] = f.put(99, 900_000)
+	for _, want := range []int{8, 2} {
+		moved, err := f.s.CompactAs(bg(t), k, segment.Idle)
+		if err != nil || len(moved) != want {
+			t.Errorf("%d segments were compacted, %v; want %d", len(moved), err, want)
+		}
+		f.reclaim()
+	}
+	for _, ref := range k.refs {
+		f.reads(ref)
+	}
+}

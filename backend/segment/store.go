@@ -23,6 +23,7 @@ type Store struct {
 	turn chan struct{}      // holds a token while a pass of the reclaimer runs
 
 	compact atomic.Pointer[Relocator] // nil: nothing is compacted by itself
+	moved   atomic.Uint64             // records, by move
 }
 
 var _ backend.Logged = (*Store)(nil)
