@@ -56,11 +56,11 @@ func jsonLine(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// denials lists what the view's own agent was refused, one JSON object a line,
-// newest last.
-func (h *Hub) denials(v *view.View) ([]byte, error) {
+// denials lists what the view's own agent was refused below the view's root, one
+// JSON object a line, newest last.
+func denials(v *view.View) ([]byte, error) {
 	var out []byte
-	for _, d := range h.space.Denials(v.Agent()) {
+	for _, d := range v.Denials() {
 		line, err := jsonLine(d)
 		if err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func hasAccess(v *view.View) bool { return v.Access() != view.None }
 func (h *Hub) controlFiles() []ControlFile {
 	return append([]ControlFile{
 		{Name: "whoami", Mode: 0o444, Read: whoami},
-		{Name: "denials", Mode: 0o444, Visible: hasAccess, Read: h.denials},
+		{Name: "denials", Mode: 0o444, Visible: hasAccess, Read: denials},
 		{Name: "quota", Mode: 0o444, Visible: hasAccess, Read: quotas},
 		explainFile(),
 	}, h.serving.files...)

@@ -20,8 +20,6 @@ type Space interface {
 	Open(view.Options) (*view.View, error)
 	// Dropped tells that no mount holds node any more.
 	Dropped(backend.NodeID)
-	// Denials are those of one agent, newest last.
-	Denials(agent string) []view.Denial
 }
 
 var _ Space = (*view.Space)(nil)

@@ -38,7 +38,7 @@ func (l *Layer) Context(v *view.View) (string, error) {
 	l.contextProjects(b, &a, v)
 	l.contextProjectWork(b, &a, v)
 	l.contextFields(b, v)
-	l.contextDenials(b, &a)
+	contextDenials(b, v)
 	return clip(b.String(), maxContext), nil
 }
 
@@ -211,8 +211,8 @@ func (l *Layer) contextFields(b *strings.Builder, v *view.View) {
 	}
 }
 
-func (l *Layer) contextDenials(b *strings.Builder, a *Agent) {
-	all := l.space.Denials(a.Key)
+func contextDenials(b *strings.Builder, v *view.View) {
+	all := v.Denials()
 	if len(all) == 0 {
 		return
 	}

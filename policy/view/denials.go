@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,6 +100,17 @@ func (d *denials) list(agent string) []Denial {
 		out = append(out, *e.Value.(*Denial))
 	}
 	return out
+}
+
+// Denials lists what the view's agent was refused below the view's root, as
+// Space.Denials does.
+func (v *View) Denials() []Denial {
+	all := v.s.Denials(v.o.Agent)
+	root := v.RootPath()
+	if root == "/" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(d Denial) bool { return d.Path != root && !strings.HasPrefix(d.Path, root+"/") })
 }
 
 // hidden is the answer for what the view may not know of. The agent's own list

@@ -350,3 +350,23 @@ func TestDenialsOfAReusedKey(t *testing.T) {
 		t.Error("the administrator is told nothing any more")
 	}
 }
+
+// TestDenialsBelowTheRoot: who is shown a part of an agent's tree is told of no
+// refusal outside it.
+func TestDenialsBelowTheRoot(t *testing.T) {
+	w := newWorld(t)
+	w.mkdir("/agents/web/workspace/part")
+	w.mkdir("/agents/web/workspace/particular")
+	v := w.open("web")
+	for _, dir := range []string{"", "part/", "particular/"} {
+		_, err := v.WriteFile("/agents/web/workspace/"+dir+".env", []byte("x"), 0o600)
+		w.kind(err, backend.Denied, "a denied name")
+	}
+	if got := v.Denials(); len(got) != 3 {
+		t.Errorf("all of it: %v", got)
+	}
+	part := w.openWith(view.Options{Agent: "web", Root: "/agents/web/workspace/part"})
+	if got := part.Denials(); len(got) != 1 || got[0].Path != "/agents/web/workspace/part/.env" {
+		t.Errorf("a part: %v", got)
+	}
+}
