@@ -126,6 +126,38 @@ func TestMountedOver(t *testing.T) {
 	}
 }
 
+// TestMountInABoundDirectory: where a shared directory is bound over itself the kernel makes a
+// second mount beneath the one that is asked for. It is unmounted all the same; and so is one
+// that was bound over itself.
+func TestMountInABoundDirectory(t *testing.T) {
+	everyWay(t, func(t *testing.T, s *stack) {
+		above := s.dir + "/above"
+		must(t, os.Mkdir(above, 0o755))
+		must(t, unix.Mount("shared", above, "tmpfs", 0, ""))
+		defer func() { _ = unix.Unmount(above, unix.MNT_DETACH) }()
+		must(t, unix.Mount("", above, "", unix.MS_SHARED, ""))
+		must(t, unix.Mount(above, above, "", unix.MS_BIND, ""))
+		defer func() { _ = unix.Unmount(above, unix.MNT_DETACH) }()
+		must(t, os.Mkdir(above+"/m", 0o755))
+		for _, force := range []bool{false, true} {
+			m := s.mounted("m", Config{Dir: above + "/m"})
+			if n := countMounts(m.Dir()); n != 2 {
+				t.Errorf("%d mounts", n)
+			}
+			must(t, m.Unmount(context.Background(), force))
+			if n := countMounts(m.Dir()); n != 0 {
+				t.Errorf("force %v: %d mounts stay", force, n)
+			}
+		}
+		m := s.mounted("m", Config{})
+		must(t, unix.Mount(m.Dir(), m.Dir(), "", unix.MS_BIND, ""))
+		must(t, m.Unmount(context.Background(), false))
+		if n := countMounts(m.Dir()); n != 0 {
+			t.Errorf("bound over itself: %d mounts stay", n)
+		}
+	})
+}
+
 // TestMovedAlong: a mount whose directory moved with one above it is found where it is.
 func TestMovedAlong(t *testing.T) {
 	for _, force := range []bool{false, true} {

@@ -87,13 +87,14 @@ func (m *Mount) where() (at mountEntry, there bool, err error) {
 }
 
 // over gives what is mounted over at, or over a directory above, so that its path
-// does not lead to it; nil: nothing is.
+// does not lead to it; nil: nothing is. Copies of the same mount do not count, such as
+// one that came of mounting in a shared directory that is bound over itself.
 func over(at mountEntry) *mountEntry {
 	table, err := mountTable()
 	if err != nil {
 		return nil
 	}
-	if e, ok := mountAt(table, at.Dir); ok && e.ID != at.ID {
+	if e, ok := mountAt(table, at.Dir); ok && (e.Dir != at.Dir || e.Minor != at.Minor || e.Type != at.Type) {
 		return &e
 	}
 	return nil
