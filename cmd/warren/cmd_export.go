@@ -29,7 +29,7 @@ type exportOptions struct {
 func (o *exportOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Agent, "agent", "", "`KEY` of the agent through whose view it is done (default: the administrator)")
 	f.StringVar(&o.Owner, "owner", "", "`UID:GID` that the owner's files get (default: this user's)")
-	f.BoolVar(&o.SetID, "set-id", false, "in a directory, also set set-id bits and capabilities, which agents may have set")
+	f.BoolVar(&o.SetID, "set-id", false, "in a directory, also set set-id bits, capabilities and trusted attributes, which agents may have set")
 	f.StringVar(&o.Since, "changed-since", "", "leave out what was not changed since `TIME`: 2026-01-31, 2026-01-31T15:04:05Z, or 2h ago as 2h")
 }
 

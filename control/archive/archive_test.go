@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -404,4 +405,33 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("%v, then %v", err, err2)
 		}
 	})
+}
+
+// TestExtractLeavesTrustedAttributes: what only root may tell the kernel is not taken
+// from a stream unless that is asked for.
+func TestExtractLeavesTrustedAttributes(t *testing.T) {
+	attrs := map[string]string{xattrPax + "trusted.overlay.opaque": "y", xattrPax + "user.a": "b"}
+	f, d := file("f"), dir("d/")
+	for _, h := range []*tar.Header{f, d} {
+		h.Format, h.PAXRecords = tar.FormatPAX, attrs
+	}
+	b := made(t, f, d)
+	for _, trust := range []bool{false, true} {
+		dst := t.TempDir()
+		var skipped []string
+		err := Extract(context.Background(), NewReader(bytes.NewReader(b), Limits{}), dst, trust, func(p, _ string) { skipped = append(skipped, p) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"f", "d"} {
+			value := make([]byte, 10)
+			_, err := unix.Lgetxattr(filepath.Join(dst, name), "trusted.overlay.opaque", value)
+			if set := err == nil; set && !trust {
+				t.Errorf("%s has it", name)
+			}
+			if !trust && !slices.Contains(skipped, name) {
+				t.Errorf("%s: nothing is told: %q", name, skipped)
+			}
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +20,8 @@ import (
 // stands in the place of a directory that is an error. Files are replaced whole;
 // directories that are there stay as they are but for what the stream has of
 // them. Owners are set where the caller is root. What cannot be set is told to
-// skip, and without setID so are set-id bits and capabilities of files: who made
-// them may be nobody to be trusted with this machine.
+// skip, and without setID so are set-id bits and capabilities of files, and trusted
+// attributes: who made them may be nobody to be trusted with this machine.
 func Extract(ctx context.Context, r *Reader, dir string, setID bool, skip Skip) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -111,6 +112,7 @@ func (x *extraction) entry(e *Entry) error {
 		if err := x.mkdir(e.Path, e.Mode&0o777|0o700); err != nil {
 			return err
 		}
+		x.disarm(e)
 		e.Xattrs = x.dirXattrs(e)
 		x.dirs = append(x.dirs, e)
 		return nil
@@ -167,9 +169,22 @@ func (x *extraction) make(fd int, temp string, e *Entry) error {
 // capability is the extended attribute that grants a program rights.
 const capability = "security.capability"
 
-// disarm takes set-id bits and capabilities off.
+// trusted starts the extended attributes by which root tells the kernel things:
+// overlayfs what stands above another layer, and where.
+const trusted = "trusted."
+
+// disarm takes set-id bits, capabilities and trusted attributes off.
 func (x *extraction) disarm(e *Entry) {
 	if x.setID {
+		return
+	}
+	for name := range e.Xattrs {
+		if strings.HasPrefix(name, trusted) {
+			delete(e.Xattrs, name)
+			x.skip(e.Path, fmt.Sprintf("its extended attribute %q is not set", name))
+		}
+	}
+	if e.Type != File {
 		return
 	}
 	if e.Mode&0o6000 != 0 {
