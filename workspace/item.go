@@ -19,8 +19,6 @@ const (
 	maxItems = 10_000
 	// previewLength is how much of a text a listing shows, in characters.
 	previewLength = 100
-	// hiddenPrefix starts the names that a file has while it is being replaced.
-	hiddenPrefix = ".warren-"
 )
 
 // ItemInfo is one item of a listing.
@@ -66,9 +64,6 @@ func (l *Layer) Items(v *view.View) ([]ItemInfo, error) {
 	}
 	out := []ItemInfo{}
 	for _, e := range names {
-		if strings.HasPrefix(e.Name, hiddenPrefix) {
-			continue
-		}
 		var it ItemInfo
 		err := again(func() error { return listItem(v, dir.Node, e.Name, &it) })
 		if isKind(err, backend.NotFound) {

@@ -21,9 +21,6 @@ const (
 	opXattr = "xattr"
 )
 
-// tempName starts the name that a file of the API has until it replaces another.
-const tempName = ".warren-"
-
 // note lets the next change of names go into the feed: op on name in dir; to is
 // the new path of a rename or link. To be called right before the change.
 func (c *call) note(op string, dir backend.Ino, name, to string, node backend.NodeID) {
@@ -56,14 +53,8 @@ func (c *call) noteTo(op string, pl *place, from *place, name string, dir backen
 	} else {
 		path, err = c.shownPath(pl, "")
 	}
-	api := c.v.o.Observer == nil
-	switch {
-	case err != nil && api && strings.HasPrefix(newName, tempName): // a file is being replaced: see below
-		return
-	case err != nil: // a file without a name gets one
+	if err != nil { // a file without a name gets one
 		op, path, to = "create", to, ""
-	case from != nil && api && strings.HasPrefix(name, tempName):
-		op, path, to = opWrite, to, ""
 	}
 	c.noted(op, path, to, pl.attr.Node)
 }
