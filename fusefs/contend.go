@@ -13,7 +13,7 @@ type disputes struct {
 	late      map[backend.NodeID]late       // those whose end is told of once more
 	askers    askers
 	lapses    map[uint64]lapse // by the name's hash
-	busy      func() bool // a request of the mount is under way or waits to be read; nil: never
+	busy      func() bool      // a request of the mount is under way or waits to be read; nil: never
 }
 
 // span is bytes [off, end) of a file; end 0: none.
