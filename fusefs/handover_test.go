@@ -100,6 +100,37 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// TestNumberUsedAgain: the kernel gives the number of a connection to the next before
+// whoever served it has noticed its end. The next is taken over all the same.
+func TestNumberUsedAgain(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(2 * time.Minute)
+	f := s.foreign(t, "in")
+	number := connectionOf(f.fd)
+	if number == 0 {
+		t.Skip("this kernel does not tell the number")
+	}
+	last := &Mount{cfg: Config{Dir: "inside:last"}, minor: number, done: make(chan struct{})}
+	s.hub.mu.Lock()
+	s.hub.mounts["inside:last"] = last
+	s.hub.mu.Unlock()
+	taken := make(chan error, 1)
+	go func() {
+		_, err := s.hub.TakeOver(context.Background(), f.copy(), Config{Agent: "web", Dir: "inside:next"})
+		taken <- err
+	}()
+	select {
+	case err := <-taken:
+		t.Errorf("before the last has ended: %v", err)
+	case <-time.After(50 * time.Millisecond):
+		s.hub.mu.Lock()
+		delete(s.hub.mounts, "inside:last")
+		s.hub.mu.Unlock()
+		close(last.done)
+		must(t, soon(t, taken, "the hand-over"))
+	}
+}
+
 // TestForgedDescriptors: what is not a fresh mount's /dev/fuse is refused, and
 // nothing stays of it.
 func TestForgedDescriptors(t *testing.T) {
