@@ -73,6 +73,10 @@ func (m *Mount) isOut() bool {
 func (m *Mount) drop() {
 	m.gate.shut()
 	m.fs.view.Close()
+	if n := m.fs.kern.overdue.Load(); n > 0 {
+		m.fs.log.Warn("a program in the mount keeps a directory locked, and the kernel a thread of this process waiting; "+
+			"the process cannot end before that program does", "waiting", n)
+	}
 	open := m.release()
 	if m.fs.kern.dev != nil {
 		m.disown(open)

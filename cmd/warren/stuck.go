@@ -50,7 +50,7 @@ func lockFree(f *os.File) (holder string, err error) {
 		err = try()
 	}
 	if err == unix.EWOULDBLOCK {
-		holder += ", which was killed and cannot end until its mounts are unmounted: `umount -f` each"
+		holder += ", which was killed and cannot end: `umount -f` each of its mounts, and end the programs in them"
 	}
 	return holder, err
 }
