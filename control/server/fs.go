@@ -116,13 +116,12 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := []control.Node{}
 	if !f.Attr.IsDir() {
 		n, err := nodeOf(v, f)
 		if err != nil {
 			return err
 		}
-		return reply(w, append(out, n))
+		return reply(w, []control.Node{n})
 	}
 	names, err := v.List(nil, f.Attr.Node)
 	if err != nil {
@@ -132,21 +131,23 @@ func (s *Server) fsList(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	list := &listWriter{w: w}
 	for _, e := range names {
-		if limit > 0 && len(out) == limit {
+		if limit > 0 && list.n == limit {
 			break
 		}
-
 		n, err := listed(v, f, e.Name)
 		if errors.Is(err, backend.NotFound) || errors.Is(err, backend.Stale) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return err
+			return s.cutOff(list, p, err)
 		}
-		out = append(out, n)
+		if list.add(n) != nil {
+			return nil // the client hung up
+		}
 	}
-	return reply(w, out)
+	return list.end()
 }
 
 // page leaves out of names, which are sorted, those that the query does not ask
