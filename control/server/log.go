@@ -18,7 +18,7 @@ import (
 const (
 	defaultLog = 1000
 	maxLog     = 10_000      // entries of an answer
-	maxLogText = 4 << 20     // bytes of their paths
+	maxLogText = 1 << 20     // bytes of their paths
 	logStep    = 1000        // events that are read at once
 	maxLogLook = time.Second // how long events are looked at for one
 	maxLogWait = time.Minute

@@ -24,7 +24,7 @@ const (
 // maxTurns is how many requests of a class one token has worked on at a time; more
 // wait for their turn. So what an agent makes the daemon keep in memory is bounded,
 // however many connections it has (maxPerToken), and how slow it reads.
-var maxTurns = [numClasses]int{classPlain: 8, classStream: 16, classImport: 2, classSearch: 4, classFollow: 8, classHand: maxPerToken}
+var maxTurns = [numClasses]int{classPlain: 8, classStream: 16, classImport: 2, classSearch: 4, classFollow: 32, classHand: maxPerToken}
 
 // classOf is the class of a request of a verb.
 func classOf(verb string) class {
