@@ -62,7 +62,7 @@ func (h *Hub) resolveMountpoint(dir string) (string, error) {
 const endTime = 3 * time.Second
 
 // errElsewhere is why a mount goes on that is not at its directory any more.
-var errElsewhere = errors.New("what was mounted there is still in use elsewhere, by a bind mount or open files; end that first")
+var errElsewhere = errors.New("what was mounted there is still in use elsewhere, by a bind mount or open files; end that first, or say `warren umount --force` once more")
 
 // notInside refuses a directory inside a mount of this daemon. h.mu not held.
 func (h *Hub) notInside(dir string) error {
