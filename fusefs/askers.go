@@ -65,39 +65,81 @@ func (k *kernel) alive(tid uint32) {
 const (
 	// settleTime is how long the kernel may take, all but surely, to take an answer in.
 	settleTime = 50 * time.Millisecond
+	// busyTime is that where the mount is at work all the time: handlers may be slow.
+	busyTime = 4 * settleTime
 	// quietDelay is how long quietly waits before it looks again.
 	quietDelay = 5 * time.Millisecond
 )
 
 // quietly sends, echoDelay from now, a notice about node that no change waits for. The kernel
-// disregards an answer that such a notice overtakes, and a read which had asked how long the file is
-// then ends where it ended before. So it is sent when no request of the mount is under way and nobody
-// was told of node just now; after blindTime in any case.
+// disregards a size in an answer that such a notice overtakes, and a read which had asked how long the
+// file is, or was told it by a READ, then ends where it ended before. So it is sent when nothing was asked
+// of node just now, however long that takes, and if possible when no request of the mount is under way.
 func (k *kernel) quietly(node backend.NodeID, send func()) {
-	last := time.Now().Add(echoDelay + blindTime)
+	k.mu.Lock()
+	r, known := k.resting[node]
+	if !known {
+		r.asked = k.now()
+	}
+	r.sends++
+	k.resting[node] = r
+	k.mu.Unlock()
+	patient := time.Now().Add(echoDelay + blindTime)
 	var try func()
 	try = func() {
-		if k.quiet(node) || time.Now().After(last) {
-			send()
+		if !k.quiet(node, time.Now().Before(patient)) {
+			time.AfterFunc(quietDelay, try)
 			return
 		}
-		time.AfterFunc(quietDelay, try)
+		if k.rested(node) {
+			send()
+		}
 	}
 	time.AfterFunc(echoDelay, try)
 }
 
-// quiet is what quietly waits for.
-func (k *kernel) quiet(node backend.NodeID) bool {
+// resting is what quietly knows of a node.
+type resting struct {
+	asked uint32 // when something was last asked of it, ms since start
+	sends int    // that are to come
+}
+
+// rested forgets a notice that is to be sent now. It is false if there is no need to.
+func (k *kernel) rested(node backend.NodeID) (held bool) {
 	k.mu.Lock()
-	now := k.now()
+	defer k.mu.Unlock()
+	r := k.resting[node]
+	if r.sends--; r.sends == 0 {
+		delete(k.resting, node)
+	} else {
+		k.resting[node] = r
+	}
+	_, held = k.nodes.get(node)
+	return held
+}
+
+// quiet is what quietly waits for; patient: also that the mount does nothing, and that no
+// name was asked for just now, which might lead to node.
+func (k *kernel) quiet(node backend.NodeID, patient bool) bool {
+	k.mu.Lock()
+	now, need := k.now(), uint32(settleTime/time.Millisecond)
+	last := k.resting[node].asked
 	for _, a := range k.askers {
-		if (a.node == node || a.node == 0) && now-a.at < uint32(settleTime/time.Millisecond) {
-			k.mu.Unlock()
+		if (a.node == node || a.node == 0 && patient) && int32(a.at-last) > 0 {
+			last = a.at
+		}
+	}
+	_, held := k.nodes.get(node)
+	k.mu.Unlock()
+	if !held {
+		return true
+	}
+	if k.busy != nil && k.busy() {
+		if need = uint32(busyTime / time.Millisecond); patient {
 			return false
 		}
 	}
-	k.mu.Unlock()
-	return k.busy == nil || !k.busy()
+	return now-last >= need
 }
 
 // asking notes that thread tid is about to be told node's attributes; node is 0
@@ -105,5 +147,6 @@ func (k *kernel) quiet(node backend.NodeID) bool {
 func (k *kernel) asking(tid uint32, node backend.NodeID) {
 	k.mu.Lock()
 	k.askers.note(tid, node, k.now())
+	k.asked(node)
 	k.mu.Unlock()
 }

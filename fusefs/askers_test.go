@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -120,43 +121,70 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// TestQuietly: what no change waits for is sent when nothing is asked.
+// TestQuietly: what no change waits for is sent when nothing is asked of the file, however
+// long that takes, and does not wait for ever for the mount to rest.
 func TestQuietly(t *testing.T) {
 	const node = 7
-	k := newKernel(nil)
-	var busy atomic.Bool
-	busy.Store(true)
-	k.busy = busy.Load
-	sent := make(chan time.Time, 1)
-	start := time.Now()
-	k.quietly(node, func() { sent <- time.Now() })
-	k.asking(1, node)
-	time.Sleep(2 * echoDelay)
-	select {
-	case at := <-sent:
-		if at.Sub(start) < blindTime {
-			t.Errorf("sent after %v, while a request was under way", at.Sub(start))
-		}
-		return // this machine was too slow to tell
-	default:
-	}
-	k.asking(1, node)
-	asked := time.Now()
-	busy.Store(false)
-	if at := <-sent; at.Sub(asked) < settleTime-time.Millisecond && at.Sub(start) < blindTime {
-		t.Errorf("sent %v after an answer", at.Sub(asked))
+	for what, ask := range map[string]func(k *kernel){
+		"attributes": func(k *kernel) { k.asking(1, node) },
+		"its name":   func(k *kernel) { k.Entry(1, "x", &backend.Attr{Node: node}) },
+		"bytes":      func(k *kernel) { k.reading(node, 1, 0, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			k := newKernel(nil)
+			k.hold(node)
+			k.busy = func() bool { k.asking(2, 0); return true } // names that lead elsewhere
+			sent := make(chan time.Time, 1)
+			start := time.Now()
+			k.quietly(node, func() { sent <- time.Now() })
+			for last, early := start, false; time.Since(start) < 2*(echoDelay+blindTime); {
+				ask(k)
+				select {
+				case <-sent:
+					early = true
+				case <-time.After(time.Millisecond):
+				}
+				if time.Since(last) > settleTime {
+					return // this machine was too slow to tell
+				}
+				if last = time.Now(); early {
+					t.Fatalf("sent after %v, while the file was asked about", time.Since(start))
+				}
+			}
+			select {
+			case <-sent:
+			case <-time.After(time.Minute):
+				t.Error("it was not sent")
+			}
+			if k.mu.Lock(); len(k.resting) != 0 {
+				t.Error("it is not forgotten")
+			}
+			k.mu.Unlock()
+		})
 	}
 }
 
-// TestQuietlyInTheEnd: it is sent in any case.
-func TestQuietlyInTheEnd(t *testing.T) {
+// TestQuietlyOfWhatIsForgotten: it is not sent.
+func TestQuietlyOfWhatIsForgotten(t *testing.T) {
+	const node = 7
 	k := newKernel(nil)
-	k.busy = func() bool { return true }
-	sent := make(chan struct{})
-	k.quietly(7, func() { close(sent) })
-	select {
-	case <-sent:
-	case <-time.After(time.Minute):
-		t.Error("it was not sent")
+	k.hold(node)
+	var sent atomic.Bool
+	k.quietly(node, func() { sent.Store(true) })
+	k.forget(node, 1)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		k.mu.Lock()
+		left := len(k.resting)
+		k.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it waits for ever")
+		}
+	}
+	if sent.Load() {
+		t.Error("it was sent")
 	}
 }

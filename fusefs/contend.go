@@ -12,8 +12,9 @@ type disputes struct {
 	contended map[backend.NodeID]*contended // open ones
 	late      map[backend.NodeID]late       // those whose end is told of once more
 	askers    askers
-	lapses    map[uint64]lapse // by the name's hash
-	busy      func() bool      // a request of the mount is under way or waits to be read; nil: never
+	resting   map[backend.NodeID]resting // of which quietly is to tell
+	lapses    map[uint64]lapse           // by the name's hash
+	busy      func() bool                // a request of the mount is under way or waits to be read; nil: never
 }
 
 // span is bytes [off, end) of a file; end 0: none.
@@ -74,8 +75,12 @@ func (k *kernel) readLate(node backend.NodeID, tid uint32, end uint64) {
 	k.late[node] = l
 }
 
-// asked puts off a late notice of node. mu held.
+// asked puts off late notices of node. mu held.
 func (k *kernel) asked(node backend.NodeID) {
+	if r, ok := k.resting[node]; ok {
+		r.asked = k.now()
+		k.resting[node] = r
+	}
 	if s, ok := k.late[node]; ok {
 		s.answered = k.now()
 		k.late[node] = s

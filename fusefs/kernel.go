@@ -100,7 +100,8 @@ func newKernel(count *counters) *kernel {
 		nodes: newNodeTable(),
 		dirs:  make(map[backend.NodeID]*absent),
 
-		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late), askers: make(askers)},
+		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late), askers: make(askers),
+			resting: make(map[backend.NodeID]resting)},
 	}
 }
 
@@ -141,6 +142,7 @@ func (k *kernel) Entry(parent backend.NodeID, name string, a *backend.Attr) {
 	n.marks |= markEntry | markAttr
 	n.marks.setID(a)
 	k.nodes.put(a.Node, n)
+	k.asked(a.Node)
 	if d := k.dirs[parent]; d != nil && !d.any {
 		delete(d.names, name)
 	}
