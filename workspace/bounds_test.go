@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
 )
 
@@ -162,3 +163,63 @@ func TestNewsAtTheMinute(t *testing.T) {
 		t.Errorf("what nobody heard of is new no more: %+v", n.Changes)
 	}
 }
+
+// TestFullWorkspace: what has no room under the quota is refused, and leaves nothing of
+// itself: no half of an entry, an item or a message.
+func TestFullWorkspace(t *testing.T) {
+	h := newFedHouse(t)
+	web, gaia := h.as("web"), h.as("gaia")
+	h.ok(h.layer.LayOut(h.as(""), "/projects/site", "site", nil))
+	_, _, err := h.layer.AppendJournal(web, "site", workspace.Note{Summary: "first"})
+	h.ok(err)
+	_, _, err = h.layer.AddInbox(t.Context(), web, "site", workspace.Ask{Title: "first"})
+	h.ok(err)
+	_, _, err = h.layer.AddInbox(t.Context(), web, "site", workspace.Ask{Title: "second", Body: strings.Repeat("b", 5000)})
+	h.ok(err)
+	_, err = h.layer.NewSession(t.Context(), web, "", "p", "m")
+	h.ok(err)
+	big := strings.Repeat("x\n", 20_000)
+	for _, c := range []struct {
+		volume, path string
+		do           func() error
+	}{
+		{"/projects/site", "/projects/site/journal.md", func() error {
+			_, _, err := h.layer.AppendJournal(web, "site", workspace.Note{Summary: big})
+			return err
+		}},
+		{"/projects/site", "/projects/site/inbox.md", func() error {
+			_, _, err := h.layer.AddInbox(t.Context(), web, "site", workspace.Ask{Title: "third", Body: big})
+			return err
+		}},
+		{"/projects/site", "/projects/site/inbox.md", func() error {
+			_, _, err := h.layer.CloseInbox(web, "site", "INB-001", strings.Repeat("r", 900), "")
+			return err
+		}},
+		{"/agents/web", "/agents/web/session.md", func() error {
+			_, err := h.layer.AppendSession(t.Context(), web, "", workspace.Message{Role: "user", Text: big})
+			return err
+		}},
+	} {
+		before, _, err := web.ReadFile(c.path, -1)
+		h.ok(err)
+		q, err := gaia.Quota(c.volume)
+		h.ok(err)
+		for _, room := range []uint64{1, 100, 4096} {
+			limit := q.Bytes.Used + room
+			if strings.HasSuffix(c.path, "inbox.md") && room > 100 {
+				continue
+			}
+			_, err = gaia.SetQuota(c.volume, view.QuotaChange{Bytes: &limit})
+			h.ok(err)
+			h.is(c.do(), backend.Quota, c.path)
+			if after, _, err := web.ReadFile(c.path, -1); err != nil || string(after) != string(before) {
+				t.Errorf("%s with room for %d bytes has %d bytes, had %d, %v", c.path, room, len(after), len(before), err)
+				h.ok(second(gaia.SetQuota(c.volume, view.QuotaChange{Bytes: new(uint64)})))
+				h.write("gaia", c.path, string(before))
+			}
+		}
+		h.ok(second(gaia.SetQuota(c.volume, view.QuotaChange{Bytes: new(uint64)})))
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/workspace"
 )
 
@@ -95,4 +96,20 @@ func TestSessionOfManyWriters(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSessionStaysTheSouls: when an orchestrator has written a soul's session by a tool,
+// it is the soul's to go on with.
+func TestSessionStaysTheSouls(t *testing.T) {
+	h := newHouse(t)
+	web := h.as("web")
+	for _, who := range []string{"gaia", "", "gaia"} {
+		h.write(who, "/agents/web/session.md", "---\nprovider: p\n---\n")
+		if _, err := h.layer.AppendSession(t.Context(), web, "", workspace.Message{Role: "user", Text: "x"}); err != nil {
+			t.Errorf("after %q: %v", who, err)
+		}
+	}
+	h.write("gaia", "/agents/web/soul.md", "you are")
+	_, err := web.Put("/agents/web/soul.md", strings.NewReader("I am"), 0)
+	h.is(err, backend.Denied, "the soul's soul.md")
 }

@@ -183,12 +183,9 @@ func (v *View) appendTo(f *Found, data []byte, cond Cond) (etag string, err erro
 			return err
 		}
 		c.noteChange(opWrite, &pl)
-		for rest := data; len(rest) > 0; {
-			w, err := c.tx.Append(node.Ino(), rest)
-			if err != nil {
-				return err
-			}
-			rest = rest[w.N:]
+		size := pl.attr.Size
+		if err := c.writeWhole(node.Ino(), data, size); err != nil {
+			return failed(err, c.resize(node.Ino(), size))
 		}
 		return c.settled(node.Ino(), f, &etag)
 	})
@@ -231,6 +228,10 @@ func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string,
 	c := v.begin("write", nil)
 	defer c.end()
 	err = c.in(node, func(c *call) error {
+		had, err := c.had(f, off, len(tail))
+		if err != nil {
+			return err
+		}
 		var pl place
 		if err := c.seen(node.Ino(), &pl); err != nil {
 			return err
@@ -244,22 +245,54 @@ func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string,
 		if err := c.changes(node.Ino()); err != nil {
 			return err
 		}
-		end := off + uint64(len(tail))
-		for at := off; at < end; {
-			w, err := c.tx.Write(node.Ino(), tail[at-off:], at)
-			if err != nil {
-				return err
-			}
-			at += uint64(w.N)
+		if err := c.writeWhole(node.Ino(), tail, off); err != nil { // what it had has room
+			return failed(err, c.writeWhole(node.Ino(), had, off), c.resize(node.Ino(), pl.attr.Size))
 		}
-		if end < pl.attr.Size {
-			if _, err := c.tx.Setattr(node.Ino(), backend.SetAttr{Size: &end}); err != nil {
+		if end := off + uint64(len(tail)); end < pl.attr.Size {
+			if err := c.resize(node.Ino(), end); err != nil {
 				return err
 			}
 		}
 		return c.settled(node.Ino(), f, &etag)
 	})
 	return etag, err
+}
+
+// failed is err, with what undoing failed with, if it did.
+func failed(err error, undone ...error) error {
+	if left := errors.Join(undone...); left != nil {
+		return errors.Join(err, left)
+	}
+	return err
+}
+
+// had gives up to n bytes of what a file has from off on. It may give the lock back:
+// the file is to be judged after it.
+func (c *call) had(f *Found, off uint64, n int) ([]byte, error) {
+	buf := make([]byte, min(uint64(n), f.Attr.Size-min(off, f.Attr.Size)))
+	got, err := c.tx.Read(f.Attr.Node.Ino(), buf, off)
+	return buf[:got], err
+}
+
+// writeWhole writes all of p. The lock is held.
+func (c *call) writeWhole(ino backend.Ino, p []byte, off uint64) error {
+	for len(p) > 0 {
+		w, err := c.tx.Write(ino, p, off)
+		if err != nil {
+			return err
+		}
+		p, off = p[w.N:], off+uint64(w.N)
+	}
+	return nil
+}
+
+// resize sets a file's size, unless it has it. The lock is held.
+func (c *call) resize(ino backend.Ino, size uint64) error {
+	a, err := c.tx.Attr(ino)
+	if err == nil && a.Size != size {
+		_, err = c.tx.Setattr(ino, backend.SetAttr{Size: &size})
+	}
+	return err
 }
 
 // settled fills in what a write has left at ino. The lock is held.

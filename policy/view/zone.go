@@ -55,7 +55,7 @@ func (c *call) nameZone(l tree.Link) (policy.Zone, error) {
 //
 //   - That the deny-list held for it is forgotten. That it did not stays true:
 //     new names have been checked.
-//   - In a home, a name that came can only make its zone stricter; one that went
+//   - In a home, a name that came, but for the first, can only make its zone stricter; one that went
 //     can only make it laxer, and only if it stood in the strictest.
 func (c *call) recheckNames() {
 	changes := c.tx.Changes()
@@ -88,6 +88,7 @@ func (c *call) rezone(m memo, ino backend.Ino, ch *Change) memo {
 	switch {
 	case err != nil:
 		return 0
+	case ch.Kind == EntryAdded && a.Nlink == 1: // its first name: what it was without one is over
 	case ch.Kind == EntryAdded:
 		z = min(z, m.zone())
 	case z > m.zone():
