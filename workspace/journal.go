@@ -143,8 +143,10 @@ func (l *Layer) ReadJournal(v *view.View, project string, n int) (entries []Jour
 	if err != nil {
 		return nil, "", err
 	}
+	at = p.Path + "/" + journalName
+	defer l.lock(at)() // not while entries are moved: they would be there twice
 	entries, err = p.journal(v, n, time.Time{}, maxProtocol)
-	return entries, p.Path + "/" + journalName, err
+	return entries, at, err
 }
 
 // journal reads the last n entries, and of the archive none that is older than since;

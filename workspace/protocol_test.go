@@ -295,6 +295,42 @@ func TestArchiveAgain(t *testing.T) {
 	}
 }
 
+// TestReadWhileArchived: who reads a journal whose entries are being moved finds each
+// once.
+func TestReadWhileArchived(t *testing.T) {
+	h := newFedHouse(t)
+	web, mate := h.as("web"), h.as("mate")
+	var b strings.Builder
+	const months = 60
+	for i := range months {
+		fmt.Fprintf(&b, "## %d-%02d-02 10:00 — mate\nentry %d\n\n", 2020+i/12, i%12+1, i)
+	}
+	h.write("web", "/projects/site/journal.md", b.String())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := range months {
+			if _, err := h.layer.ArchiveJournal(mate, "site", time.Date(2020, time.Month(i+2), 1, 0, 0, 0, 0, time.UTC)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for reading := true; reading && !t.Failed(); {
+		select {
+		case <-ended:
+			reading = false
+		default:
+		}
+		entries, _, err := h.layer.ReadJournal(web, "site", 1000)
+		h.ok(err)
+		if len(entries) != months {
+			t.Errorf("%d entries", len(entries))
+		}
+	}
+	<-ended
+}
+
 // TestNewsTellOfWhatTheyLeaveOut: more new entries than one look tells are not lost
 // without a word when the pointer moves.
 func TestNewsTellOfWhatTheyLeaveOut(t *testing.T) {
