@@ -15,7 +15,7 @@ import (
 // tests of their own.
 const sampled = "read,list,stat,search,write,edit,mkdir,move,remove,items,fields,sessions"
 
-// roles are agents of every kind, and one that there is not.
+// roles are agents of every kind, and one that is removed when its host has started.
 var roles = []string{"gaia", soul, "concierge", "reader", "blind", "ghost"}
 
 // eachRole connects as each of roles, and makes what the tables work on.
@@ -26,9 +26,11 @@ func eachRole(t *testing.T) (s *stack.Stack, hosts map[string]*host) {
 		s.Warren(t, "agent", "add", "reader", "--user", "ada", "--access", "ro")
 		s.Warren(t, "agent", "add", "blind", "--user", "ada", "--access", "none")
 	}
+	s.Warren(t, "agent", "add", "ghost")
 	for _, agent := range roles {
 		hosts[agent] = connect(t, s, "--agent", agent, "--tools", sampled)
 	}
+	s.Warren(t, "agent", "rm", "ghost", "--yes")
 	for _, agent := range roles[:5] {
 		hosts["gaia"].raw("remove", object{"path": "/agents/" + agent + "/workspace/role", "recursive": true}) // of another test, if there
 		hosts["gaia"].call("mkdir", object{"path": "/agents/" + agent + "/workspace/role", "parents": true})
