@@ -113,6 +113,11 @@ soak: ## OPS (1000000) mixed operations over four mounts with two restarts: noth
 	@scripts/deps test
 	$(GOTEST) -count=1 -timeout=0 -v ./scripts/soak -ops $(OPS) -inodes $(INODES)
 
+.PHONY: lives
+lives: ## mounts come and go in every way, beside a daemon that is ended again and again, FOR (1h)
+	@scripts/deps test
+	$(GOTEST) -count=1 -timeout=0 -v ./scripts/lifetest -for $(FOR)
+
 .PHONY: attack
 attack: ## what a soul may try: rights ended ROUNDS (50) times under it, and TIMES (20000) answers about hidden and absent paths
 	@scripts/deps test

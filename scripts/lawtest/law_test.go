@@ -113,6 +113,7 @@ var law = map[string]rule{
 	"scripts/difftest":   {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/attack":     {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, as a soul does, and ends its rights by the API"},
 	"scripts/soak":       {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
+	"scripts/lifetest":   {may: []string{"scripts/stack", "control", "fusefs/mountinfo"}, why: "drives the program from outside, reads its JSON, and looks at mounts without touching them"},
 	"scripts/fulltest":   {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
 	"scripts/bench":      {why: "drives programs from outside, ours and others"},
 	"scripts/nullfs":     {why: "the floor that bench compares with: FUSE and nothing of ours"},
