@@ -225,13 +225,13 @@ func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag 
 
 func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string, err error) {
 	node := f.Attr.Node
+	had, err := v.had(f, off, len(tail)) // cond holds, and so it has that yet, when it is written
+	if err != nil {
+		return "", err
+	}
 	c := v.begin("write", nil)
 	defer c.end()
 	err = c.in(node, func(c *call) error {
-		had, err := c.had(f, off, len(tail))
-		if err != nil {
-			return err
-		}
 		var pl place
 		if err := c.seen(node.Ino(), &pl); err != nil {
 			return err
@@ -266,12 +266,17 @@ func failed(err error, undone ...error) error {
 	return err
 }
 
-// had gives up to n bytes of what a file has from off on. It may give the lock back:
-// the file is to be judged after it.
-func (c *call) had(f *Found, off uint64, n int) ([]byte, error) {
-	buf := make([]byte, min(uint64(n), f.Attr.Size-min(off, f.Attr.Size)))
-	got, err := c.tx.Read(f.Attr.Node.Ino(), buf, off)
-	return buf[:got], err
+// had gives up to n bytes of what a file has from off on. NotFound: it is gone.
+func (v *View) had(f *Found, off uint64, n int) (had []byte, err error) {
+	had = make([]byte, min(uint64(n), f.Attr.Size-min(off, f.Attr.Size)))
+	c := v.begin("read", nil)
+	defer c.end()
+	err = c.in(f.Attr.Node, func(c *call) error {
+		got, err := c.tx.Read(f.Attr.Node.Ino(), had, off) // the last: it may give the lock back
+		had = had[:got]
+		return err
+	})
+	return had, err
 }
 
 // writeWhole writes all of p. The lock is held.
