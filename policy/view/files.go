@@ -234,37 +234,16 @@ func (v *View) listQuietly(dir backend.NodeID) (list []Dirent, err error) {
 }
 
 // MkdirAll makes the directory at a tree path and those above it that are
-// missing. What is there must be directories: NotDir.
+// missing. What is there must be directories: NotDir. A symlink that leads nowhere is
+// NotFound.
 func (v *View) MkdirAll(path string, mode uint32) error {
-	a, err := v.Resolve(path)
+	w := &walk{v: v, make: true, mode: mode}
+	err := w.restart(path)
 	if err == nil {
-		if !a.IsDir() {
-			return pathError("mkdir", path, backend.NotDir)
-		}
-		return nil
+		err = w.run()
 	}
-	if !isNotFound(err) {
-		return err
-	}
-	dir, name, err := v.ResolveParent(path)
-	if isNotFound(err) {
-		up := trimLast(path)
-		if up == path {
-			return err
-		}
-		if err := v.MkdirAll(up, mode); err != nil {
-			return err
-		}
-		dir, name, err = v.ResolveParent(path)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = v.Mkdir(nil, dir.Node, name, mode)
-	if errors.Is(err, backend.Exist) { // somebody else made it meanwhile, or it is a link to nothing
-		if a, err := v.Resolve(path); err != nil || a.IsDir() {
-			return err
-		}
+	if err == nil && !w.here().attr.IsDir() {
+		err = backend.NotDir
 	}
 	return pathError("mkdir", path, err)
 }

@@ -10,6 +10,8 @@ import (
 const (
 	// maxLinks are followed in one path, as on Linux.
 	maxLinks = 40
+	// maxPath bounds a path, in bytes, as PATH_MAX does.
+	maxPath = 4096
 	// mountpoint is where views are mounted by convention: absolute symlinks
 	// below it mean the tree.
 	mountpoint = "/warren"
@@ -43,6 +45,11 @@ type walk struct {
 	// put into absent.
 	create bool
 	absent string
+	// make: directories that are missing are made, with mode; not where a symlink
+	// leads. rest is how much of todo comes after what the last one leads to.
+	make bool
+	mode uint32
+	rest int
 }
 
 // The methods below are the API's, for views without an Observer: they answer
@@ -50,7 +57,8 @@ type walk struct {
 
 // Resolve finds what a tree path leads to, following symlinks inside the view;
 // absolute ones must start with /warren/, which is the tree's root. Errors:
-// NotFound, NotDir, Loop, Invalid (no absolute path).
+// NotFound, NotDir, Loop, Invalid (no absolute path), NameTooLong (a name, or a path
+// of more than 4,096 bytes).
 func (v *View) Resolve(path string) (backend.Attr, error) {
 	f, err := v.Find(path, true)
 	return f.Attr, err
@@ -118,9 +126,13 @@ func pathError(op, path string, err error) error {
 func (w *walk) here() *step { return &w.steps[len(w.steps)-1] }
 
 // restart puts the walk at the view's root, with the rest of an absolute tree
-// path to go. NotFound for a path that does not start with the view's root.
+// path to go. NotFound for a path that does not start with the view's root;
+// NameTooLong for one that no system call would take.
 func (w *walk) restart(path string) error {
-	if !strings.HasPrefix(path, "/") || strings.IndexByte(path, 0) >= 0 {
+	switch {
+	case len(path) > maxPath:
+		return backend.NameTooLong
+	case !strings.HasPrefix(path, "/"), strings.IndexByte(path, 0) >= 0:
 		return backend.Invalid
 	}
 	todo := stepsOf(path)
@@ -188,6 +200,9 @@ func (w *walk) run() error {
 			w.absent = name
 			return nil
 		}
+		if w.make && isNotFound(err) && !w.linked() {
+			a, err = w.mkdir(name)
+		}
 		if err != nil {
 			return err
 		}
@@ -205,7 +220,23 @@ func (w *walk) run() error {
 	return nil
 }
 
+// linked tells whether the name that was taken off todo last is of a symlink's target.
+func (w *walk) linked() bool { return w.links > 0 && len(w.todo) >= w.rest }
+
+// mkdir makes a directory where the walk is.
+func (w *walk) mkdir(name string) (backend.Attr, error) {
+	dir := w.here().attr.Node
+	a, err := w.v.Mkdir(nil, dir, name, w.mode)
+	if errors.Is(err, backend.Exist) { // somebody else made it meanwhile
+		return w.v.look(func(c *call) error { return c.lookup(dir, name) })
+	}
+	return a, err
+}
+
 func (w *walk) follow(link backend.NodeID) error {
+	if !w.linked() {
+		w.rest = len(w.todo)
+	}
 	if w.links++; w.links > maxLinks {
 		return backend.Loop
 	}

@@ -445,3 +445,50 @@ func TestFiles(t *testing.T) {
 		t.Logf("inodes left to the reclaimer: %d, %v", st.UsedInodes, err)
 	}
 }
+
+// TestPathsAreBounded, as in system calls: what is asked for by one costs no more than
+// its length squared.
+func TestPathsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	base := "/agents/web/workspace"
+	fits := base + strings.Repeat("/a", (4096-len(base))/2)
+	w.ok(v.MkdirAll(fits, 0o755), "a path of 4,096 bytes")
+	_, err := v.Resolve(fits)
+	w.ok(err, "resolve it")
+	for _, long := range []string{fits + "/a", fits + "//", base + strings.Repeat("/a", 100_000)} {
+		w.kind(v.MkdirAll(long, 0o755), backend.NameTooLong, "mkdir")
+		_, err := v.Resolve(long)
+		w.kind(err, backend.NameTooLong, "resolve")
+		_, err = v.Put(long, strings.NewReader("x"), 0)
+		w.kind(err, backend.NameTooLong, "put")
+	}
+}
+
+// TestMkdirAll makes what is missing, through symlinks too, but not where one leads
+// to nothing.
+func TestMkdirAll(t *testing.T) {
+	w := newWorld(t)
+	v := w.open("web")
+	base := "/agents/web/workspace/"
+	w.mkdir(base + "real/deep")
+	w.write(base+"f", "x")
+	w.symlink(base+"via", "real/deep")
+	w.symlink(base+"nowhere", "gone/x")
+	w.symlink(base+"twice", "via/../new/none")
+	for path, want := range map[string]error{
+		"a/b/c/": nil, "a/b": nil, "via/x/y": nil, "./m/./n/../o": nil, "via": nil,
+		"f": backend.NotDir, "f/x": backend.NotDir, "nowhere": backend.NotFound, "nowhere/x": backend.NotFound, "twice/y": backend.NotFound,
+	} {
+		if err := v.MkdirAll(base+path, 0o700); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+	for path, there := range map[string]bool{"a/b/c": true, "real/deep/x/y": true, "m/n": true, "m/o": true, "gone": false, "real/new": false} {
+		if _, err := v.Resolve(base + path); (err == nil) != there {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	w.kind(v.MkdirAll("/agents/guest/workspace/x", 0o755), backend.Denied, "where something is hidden")
+	w.kind(v.MkdirAll("/agents/nobody/workspace/x", 0o755), backend.Denied, "where nothing is")
+}
