@@ -37,7 +37,14 @@
 // The daemon must never touch a file in a mount of its own: not even stat(2) a
 // mountpoint. It reads /proc/self/mountinfo instead.
 //
+// Unmounting goes by a path, and a path may lead to what somebody else has mounted
+// there since, or over it. So a mount is known by its number and its connection's, it is
+// looked first where its path leads, and one goes at a time (Mount.take).
+//
+// A kernel is told nothing before the handshake is done (manners.ready), though its
+// view hears of changes of rules from before the mount.
+//
 // A notification is a write(2) that may wait for a directory's lock or a page's
 // in the kernel. No lock may be held, and Lookup, ReadDir and Forget must not
-// send any.
+// send any. A process that is killed meanwhile may not end (docs/coherence.md).
 package fusefs

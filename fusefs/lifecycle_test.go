@@ -200,3 +200,35 @@ func TestTakenByForce(t *testing.T) {
 		}
 	}
 }
+
+// TestEndWhileMounting: a mount that is still being made when the hub closes, or leaves its
+// mounts, is not made.
+func TestEndWhileMounting(t *testing.T) {
+	for name, end := range map[string]func(*Hub){
+		"close": func(h *Hub) { _ = h.Close(context.Background()) },
+		"leave": func(h *Hub) { h.Leave(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t, memDriver)
+			s.watch(2 * time.Minute)
+			at := t.TempDir()
+			s.helperScript(`if [ "$1" = -o ]; then : >` + at + `/asked; while [ ! -e ` + at + `/go ]; do sleep 0.01; done; fi`)
+			made := make(chan error, 1)
+			dir := s.dir + "/m"
+			must(t, os.Mkdir(dir, 0o755))
+			go func() {
+				_, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir})
+				made <- err
+			}()
+			appears(t, at+"/asked")
+			end(s.hub)
+			must(t, os.WriteFile(at+"/go", nil, 0o644))
+			if err := soon(t, made, "the mount"); backend.KindOf(err) != backend.Unavailable {
+				t.Errorf("mounted: %v", err)
+			}
+			if e, ok := topMount(dir); ok {
+				t.Errorf("left: %+v", e)
+			}
+		})
+	}
+}
