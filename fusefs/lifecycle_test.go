@@ -232,3 +232,51 @@ func TestEndWhileMounting(t *testing.T) {
 		})
 	}
 }
+
+// TestMountWithoutDescriptors: whichever descriptor cannot be had, a mount is made or
+// it is not, and nothing is left.
+func TestMountWithoutDescriptors(t *testing.T) {
+	everyWay(t, func(t *testing.T, s *stack) {
+		dir := s.dir + "/m"
+		must(t, os.Mkdir(dir, 0o755))
+		var old unix.Rlimit
+		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+		mounted, before := 0, descriptors(t)
+		for more := 0; mounted < 3; more++ {
+			if more > 40 {
+				t.Fatal("never mounted")
+			}
+			free, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
+			must(t, err)
+			unix.Close(free)
+			must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free + more), Max: old.Max}))
+			m, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+			must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
+			if err == nil {
+				mounted++
+				if _, err := os.Lstat(dir); err != nil {
+					t.Errorf("%d descriptors: %v", more, err)
+				}
+				s.unmount(m)
+			} else {
+				t.Logf("%d descriptors: %v", more, err)
+			}
+			if e, ok := topMount(dir); ok {
+				t.Fatalf("%d descriptors: left %+v", more, e)
+			}
+		}
+		for end := time.Now().Add(time.Minute); descriptors(t) > before; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d descriptors, and there were %d", descriptors(t), before)
+			}
+		}
+	})
+}
+
+// descriptors counts those of this process.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(list)
+}
