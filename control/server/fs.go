@@ -310,7 +310,7 @@ func (s *Server) fsRemove(w http.ResponseWriter, r *http.Request) error {
 	recursive, etag := q.Get("recursive") == "true", q.Get("if_match")
 	switch {
 	case etag == "":
-		err = v.Remove(p, recursive)
+		err = v.RemoveUntil(r.Context(), p, recursive)
 	case recursive:
 		err = invalid("remove: if_match is for one file, recursive for a directory")
 	default:

@@ -207,12 +207,13 @@ func (s *Server) reaching(to reach, do func(http.ResponseWriter, *http.Request) 
 	}
 }
 
-// streams are the verbs whose body or answer may go on for hours; what comes by
+// streams are the verbs that may go on for hours; what comes by
 // agent.sock is else over in two minutes.
 var streams = map[string]bool{
 	"GET /v1/fs/content": true,
 	"PUT /v1/fs/content": true,
 	"POST /v1/fs/search": true,
+	"DELETE /v1/fs/node": true, // with all that is in a directory
 	"POST /v1/import":    true,
 	"GET /v1/export":     true,
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -187,9 +188,14 @@ func ReadFull(r io.Reader, buf []byte) (int, error) {
 }
 
 // Remove removes what a tree path names (not what a symlink there leads to);
-// recursive: a directory with all below it. What was removed before an error
-// stays removed.
+// recursive: a directory with all below it. What was removed before an error stays
+// removed.
 func (v *View) Remove(path string, recursive bool) error {
+	return v.RemoveUntil(context.Background(), path, recursive)
+}
+
+// RemoveUntil is Remove that goes on no longer than ctx, with its error.
+func (v *View) RemoveUntil(ctx context.Context, path string, recursive bool) error {
 	dir, name, err := v.ResolveParent(path)
 	if err != nil {
 		return err
@@ -199,12 +205,15 @@ func (v *View) Remove(path string, recursive bool) error {
 		err = backend.NotDir
 	}
 	if err == nil {
-		err = v.removeAll(dir.Node, name, a.Node, a.IsDir(), recursive)
+		err = v.removeAll(ctx, dir.Node, name, a.Node, a.IsDir(), recursive)
 	}
 	return pathError("remove", path, err)
 }
 
-func (v *View) removeAll(dir backend.NodeID, name string, node backend.NodeID, isDir, recursive bool) error {
+func (v *View) removeAll(ctx context.Context, dir backend.NodeID, name string, node backend.NodeID, isDir, recursive bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if !isDir {
 		return v.Unlink(nil, dir, name)
 	}
@@ -214,7 +223,7 @@ func (v *View) removeAll(dir backend.NodeID, name string, node backend.NodeID, i
 			return err
 		}
 		for _, e := range list {
-			if err := v.removeAll(node, e.Name, e.Node, e.Type == backend.TypeDir, true); err != nil {
+			if err := v.removeAll(ctx, node, e.Name, e.Node, e.Type == backend.TypeDir, true); err != nil {
 				return err
 			}
 		}

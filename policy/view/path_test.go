@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -491,4 +492,23 @@ func TestMkdirAll(t *testing.T) {
 	}
 	w.kind(v.MkdirAll("/agents/guest/workspace/x", 0o755), backend.Denied, "where something is hidden")
 	w.kind(v.MkdirAll("/agents/nobody/workspace/x", 0o755), backend.Denied, "where nothing is")
+}
+
+// TestRemoveUntil: who gives up removing a directory finds the rest of it there.
+func TestRemoveUntil(t *testing.T) {
+	w := newWorld(t)
+	dir := "/agents/web/workspace/d"
+	for i := range 20 {
+		w.write(fmt.Sprintf("%s/%d/f", dir, i), "x")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.hub.inside = cancel // at the first change
+	if err := w.open("web").RemoveUntil(ctx, dir, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	w.hub.inside = nil
+	list, err := w.gaia.List(nil, w.node(dir))
+	if err != nil || len(list) < 19 {
+		t.Errorf("%d directories are left, %v", len(list), err)
+	}
 }
