@@ -76,12 +76,12 @@ func (w *world) status() control.Status {
 	return st
 }
 
-// says checks that status has a note with that text.
-func (w *world) says(any ...string) {
+// says checks that status has a note with one of those texts.
+func (w *world) says(texts ...string) {
 	w.Helper()
 	notes := strings.Join(w.status().Notes, "\n")
-	if !slices.ContainsFunc(any, func(text string) bool { return strings.Contains(notes, text) }) {
-		w.Errorf("status says none of %q: %q", any, notes)
+	if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(notes, text) }) {
+		w.Errorf("status says none of %q: %q", texts, notes)
 	}
 }
 
