@@ -55,32 +55,33 @@ func lockFree(f *os.File) (holder string, err error) {
 	return holder, err
 }
 
-// dying tells whether process pid was killed: no thread of it will run any more.
+// dying tells whether process pid was killed: no thread of it will run any more. One
+// that SIGKILL waits for says it for all, which may be further on their way.
 func dying(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil || len(threads) == 0 {
+	if err != nil {
 		return false
 	}
-	for _, name := range threads {
+	for _, name := range append(threads, fmt.Sprintf("/proc/%d/status", pid)) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			continue // it has gone
 		}
-		state, pending := "", uint64(0)
 		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			switch value = strings.TrimSpace(value); name {
+			field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			switch value = strings.TrimSpace(value); field {
 			case "State":
-				state = value
+				if strings.HasPrefix(value, "Z") && name == fmt.Sprintf("/proc/%d/status", pid) {
+					return true
+				}
 			case "SigPnd":
-				pending, _ = strconv.ParseUint(value, 16, 64)
+				if pending, _ := strconv.ParseUint(value, 16, 64); pending&(1<<(unix.SIGKILL-1)) != 0 {
+					return true
+				}
 			}
 		}
-		if !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X") && pending&(1<<(unix.SIGKILL-1)) == 0 {
-			return false
-		}
 	}
-	return true
+	return false
 }
 
 // connectionsOf lists the FUSE connections that process pid has open, where the
