@@ -31,7 +31,7 @@ func (s *stack) helperScript(script string) {
 }
 
 // appears waits until path is there.
-func appears(t *testing.T, path string) {
+func appears(t testing.TB, path string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Lstat(path); err == nil {
@@ -43,22 +43,29 @@ func appears(t *testing.T, path string) {
 	}
 }
 
+// beingMade has a mount of web's made at dir, whose helper waits for a file go in at.
+func (s *stack) beingMade() (at, dir string, made <-chan error) {
+	s.t.Helper()
+	at = s.t.TempDir()
+	s.helperScript(`if [ "$1" = -o ]; then : >` + at + `/asked; while [ ! -e ` + at + `/go ]; do sleep 0.01; done; fi`)
+	done := make(chan error, 1)
+	dir = s.dir + "/m"
+	must(s.t, os.Mkdir(dir, 0o755))
+	go func() {
+		_, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir})
+		done <- err
+	}()
+	appears(s.t, at+"/asked")
+	return at, dir, done
+}
+
 // TestRulesChangeWhileMounting: a mount that is still being made when the rules
 // change is left alone, and then shows the tree by the new ones.
 func TestRulesChangeWhileMounting(t *testing.T) {
 	s := newStack(t, memDriver)
 	s.watch(2 * time.Minute)
 	in, out := s.site()
-	at := t.TempDir()
-	s.helperScript(`if [ "$1" = -o ]; then : >` + at + `/asked; while [ ! -e ` + at + `/go ]; do sleep 0.01; done; fi`)
-	made := make(chan error, 1)
-	dir := s.dir + "/m"
-	must(t, os.Mkdir(dir, 0o755))
-	go func() {
-		_, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir})
-		made <- err
-	}()
-	appears(t, at+"/asked")
+	at, dir, made := s.beingMade()
 	s.publish(out)
 	s.publish(in)
 	s.publish(out)
@@ -211,16 +218,7 @@ func TestEndWhileMounting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStack(t, memDriver)
 			s.watch(2 * time.Minute)
-			at := t.TempDir()
-			s.helperScript(`if [ "$1" = -o ]; then : >` + at + `/asked; while [ ! -e ` + at + `/go ]; do sleep 0.01; done; fi`)
-			made := make(chan error, 1)
-			dir := s.dir + "/m"
-			must(t, os.Mkdir(dir, 0o755))
-			go func() {
-				_, err := s.hub.Mount(context.Background(), Config{Agent: "web", Root: "/", Dir: dir})
-				made <- err
-			}()
-			appears(t, at+"/asked")
+			at, dir, made := s.beingMade()
 			end(s.hub)
 			must(t, os.WriteFile(at+"/go", nil, 0o644))
 			if err := soon(t, made, "the mount"); backend.KindOf(err) != backend.Unavailable {

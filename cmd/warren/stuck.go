@@ -58,11 +58,9 @@ func lockFree(f *os.File) (holder string, err error) {
 // dying tells whether process pid was killed: no thread of it will run any more. One
 // that SIGKILL waits for says it for all, which may be further on their way.
 func dying(pid int) bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil {
-		return false
-	}
-	for _, name := range append(threads, fmt.Sprintf("/proc/%d/status", pid)) {
+	first := fmt.Sprintf("/proc/%d/task/%d/status", pid, pid)
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, name := range threads {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			continue // it has gone
@@ -71,7 +69,7 @@ func dying(pid int) bool {
 			field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 			switch value = strings.TrimSpace(value); field {
 			case "State":
-				if strings.HasPrefix(value, "Z") && name == fmt.Sprintf("/proc/%d/status", pid) {
+				if strings.HasPrefix(value, "Z") && name == first {
 					return true
 				}
 			case "SigPnd":
