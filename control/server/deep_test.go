@@ -13,6 +13,20 @@ import (
 	"github.com/warrenfs/warren/policy/view"
 )
 
+// workspaceOf opens the view of agent a, and finds its workspace in it.
+func workspaceOf(t *testing.T, f *fixture) (*view.View, backend.Attr) {
+	t.Helper()
+	v, err := f.server.Space.Open(view.Options{Agent: "a", UID: backend.OwnerID, GID: backend.OwnerID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := v.Resolve("/agents/a/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, at
+}
+
 // TestPathsThatAreTooLong: a program may make directories deeper than any path can
 // say. What stands there keeps nobody from exporting the rest, in an archive that
 // can be read, nor from searching it.
@@ -22,15 +36,9 @@ func TestPathsThatAreTooLong(t *testing.T) {
 	if _, err := f.client.Write(t.Context(), "a", "z", strings.NewReader("needle"), 0); err != nil {
 		t.Fatal(err)
 	}
-	v, err := f.server.Space.Open(view.Options{Agent: "a", UID: backend.OwnerID, GID: backend.OwnerID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := v.Resolve("/agents/a/workspace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, at := workspaceOf(t, f)
 	for range 20 {
+		var err error
 		if at, err = v.Mkdir(nil, at.Node, strings.Repeat("d", 255), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -61,14 +69,7 @@ func TestPathsThatAreTooLong(t *testing.T) {
 func TestManyLeftOut(t *testing.T) {
 	f := newFixture(t)
 	f.soul("a")
-	v, err := f.server.Space.Open(view.Options{Agent: "a", UID: backend.OwnerID, GID: backend.OwnerID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := v.Resolve("/agents/a/workspace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, at := workspaceOf(t, f)
 	for i := range 200 {
 		name := fmt.Sprintf("%d %s", i, strings.Repeat([]string{"s", "é", "\xff", "\U0001f41f"}[i%4], 50))
 		if _, err := v.Mknod(nil, at.Node, name, backend.TypeSocket, 0o644, 0); err != nil {
