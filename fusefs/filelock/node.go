@@ -68,8 +68,11 @@ func (nd *node) cut(o Owner, start, end uint64) {
 }
 
 // put adds l, which nothing stands against, in place of what its owner held of
-// the range, and joins it with equal neighbours.
+// the range, and joins it with equal neighbours. One owner's locks stand together
+// in the order of their bytes, the owners in the order in which they came, as in
+// Linux: F_GETLK tells the first that is in the way.
 func (nd *node) put(l Lock) {
+	at := slices.IndexFunc(nd.locks, func(o Lock) bool { return o.Owner == l.Owner })
 	nd.cut(l.Owner, l.Start, l.End)
 	kept := nd.locks[:0]
 	for _, o := range nd.locks {
@@ -79,7 +82,13 @@ func (nd *node) put(l Lock) {
 		}
 		kept = append(kept, o)
 	}
-	nd.locks = append(kept, l)
+	if at < 0 {
+		at = len(kept)
+	}
+	for at < len(kept) && kept[at].Owner == l.Owner && kept[at].Start < l.Start {
+		at++
+	}
+	nd.locks = slices.Insert(kept, at, l)
 }
 
 func touches(a, b *Lock) bool {

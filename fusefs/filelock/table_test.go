@@ -42,6 +42,37 @@ func TestSharedAndExclusive(t *testing.T) {
 	}
 }
 
+// TestFirstInTheWay: F_GETLK tells of the lock that Linux would: of the first
+// owner's, and of his the first by its bytes, in whatever order they were taken.
+func TestFirstInTheWay(t *testing.T) {
+	tb := NewTable(Grace)
+	a, b, c := own(1, 1), own(2, 1), own(1, 2)
+	first := func(from uint64, by Owner, want Lock) {
+		t.Helper()
+		got, ok := tb.Test(1, lk(by, from, MaxEnd, true))
+		if !ok || got != want {
+			t.Errorf("first in the way from byte %d: %+v, %v, want %+v", from, got, ok, want)
+		}
+	}
+	expect(t, tb.Set(1, lk(b, 90, 99, false), nil), nil)
+	expect(t, tb.Set(1, lk(a, 10, 14, true), nil), nil)
+	expect(t, tb.Set(1, lk(a, 1, 5, false), nil), nil) // before what he has
+	first(0, c, lk(b, 90, 99, false))
+	first(0, b, lk(a, 1, 5, false))
+	expect(t, tb.Set(1, lk(a, 3, 12, false), nil), nil) // over both: joined with the one, cuts the other
+	first(0, b, lk(a, 1, 12, false))
+	first(13, b, lk(a, 13, 14, true))
+	tb.Unlock(1, a, 5, 8)
+	first(0, b, lk(a, 1, 4, false))
+	first(5, b, lk(a, 9, 12, false))
+	expect(t, tb.Set(1, lk(b, 20, 30, true), nil), nil)
+	first(0, c, lk(b, 20, 30, true))
+	first(0, a, lk(b, 20, 30, true))
+	tb.Unlock(1, b, 0, MaxEnd)
+	expect(t, tb.Set(1, lk(b, 40, 41, true), nil), nil) // he came last now
+	first(0, c, lk(a, 1, 4, false))
+}
+
 func TestReleaseByHandle(t *testing.T) {
 	tb := NewTable(Grace)
 	l := lk(own(1, 1), 0, MaxEnd, true)
