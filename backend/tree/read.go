@@ -62,25 +62,24 @@ func scanExtents(kv backend.Tx, v backend.VolumeID, ino backend.Ino, from, to ui
 	})
 }
 
-// extentsIn is scanExtents of a file none of whose extents ends after high. A file
-// that grows by small writes leaves deleted keys before its last extent, and a
-// scan walks them with all their versions; so where the last extent is all there
-// is to find, it is looked up.
+// extentsIn is scanExtents of a file none of whose extents ends after high. A scan
+// walks deleted keys and old versions, as many as a file has that is written in
+// small pieces, and costs several lookups even without; so an extent that ends
+// where the range does, and may be all there is to find, is looked up first: the
+// last one of a file that grows, the page of a database.
 func extentsIn(kv backend.Tx, v backend.VolumeID, ino backend.Ino, high, from, to uint64, fn func(*extent) error) error {
-	if from >= high {
+	to = min(to, high)
+	if from >= to {
 		return nil
 	}
-	if to < high {
-		return scanExtents(kv, v, ino, from, to, fn)
-	}
-	b, err := kv.Get(extentKey(v, ino, high))
+	b, err := kv.Get(extentKey(v, ino, to))
 	if errors.Is(err, backend.NotFound) {
 		return scanExtents(kv, v, ino, from, to, fn)
 	}
 	if err != nil {
 		return err
 	}
-	e, err := decodeExtent(v, ino, high, b)
+	e, err := decodeExtent(v, ino, to, b)
 	if err != nil {
 		return err
 	}
