@@ -97,6 +97,7 @@ func TestFailedUpdateChangesNothing(t *testing.T) {
 		"write":    func(tx *tree.Txn) error { return second(tx.Write(ino["f"], page(2), 100)) },
 		"append":   func(tx *tree.Txn) error { return second(tx.Append(ino["f"], page(2))) },
 		"truncate": func(tx *tree.Txn) error { return second(tx.Setattr(ino["f"], backend.SetAttr{Size: &size})) },
+		"amend":    func(tx *tree.Txn) error { return second(tx.Amend(ino["f"], page(2)[:50], 10)) },
 		"chmod":    func(tx *tree.Txn) error { return second(tx.Setattr(ino["f"], backend.SetAttr{Mode: &mode})) },
 		"punch": func(tx *tree.Txn) error {
 			return tx.Fallocate(ino["f"], 0, 100, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE)

@@ -281,6 +281,12 @@ func (r *runner) dataOp() {
 				off = 0
 			}
 			n.resize(off)
+			if r.rnd.IntN(2) == 0 {
+				p := r.bytes()[1:]
+				n.write(p, off)
+				_, err := tx.Amend(n.ino, p, uint64(off))
+				return err
+			}
 			size := uint64(off)
 			_, err := tx.Setattr(n.ino, backend.SetAttr{Size: &size})
 			return err

@@ -198,8 +198,9 @@ const AtEnd = ^uint64(0)
 // AmendFile makes tail what the regular file at a tree path has from byte off on
 // (AtEnd: adds tail), as one step for every reader, if cond holds. The file stays
 // the one it is, so that what others append by a handle they hold comes after it.
-// No symlink is followed. A crash in the middle of a change
-// that shortens the file may leave the end of what it had behind tail. Errors:
+// No symlink is followed. A crash leaves the file as it was or as it was to be,
+// unless tail is longer than backend.MaxPutBytes: that is written in steps, and what
+// the file had goes with the last of them. Errors:
 // NotFound, Denied, ReadOnly; Invalid: it is no regular file; Loop: a symlink stands
 // before that; Conflict as cond says.
 func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag string, err error) {
@@ -225,9 +226,12 @@ func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag 
 
 func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string, err error) {
 	node := f.Attr.Node
-	had, err := v.had(f, off, len(tail)) // cond holds, and so it has that yet, when it is written
-	if err != nil {
-		return "", err
+	steps := len(tail) > backend.MaxPutBytes
+	var had []byte
+	if steps { // cond holds, and so it has that yet, when it is written
+		if had, err = v.had(f, off, len(tail)); err != nil {
+			return "", err
+		}
 	}
 	c := v.begin("write", nil)
 	defer c.end()
@@ -245,13 +249,11 @@ func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string,
 		if err := c.changes(node.Ino()); err != nil {
 			return err
 		}
-		if err := c.writeWhole(node.Ino(), tail, off); err != nil { // what it had has room
-			return failed(err, c.writeWhole(node.Ino(), had, off), c.resize(node.Ino(), pl.attr.Size))
-		}
-		if end := off + uint64(len(tail)); end < pl.attr.Size {
-			if err := c.resize(node.Ino(), end); err != nil {
+		if err := c.writeTail(node.Ino(), tail, off); err != nil {
+			if !steps {
 				return err
-			}
+			} // else what it had has room
+			return failed(err, c.writeWhole(node.Ino(), had, off), c.resize(node.Ino(), pl.attr.Size))
 		}
 		return c.settled(node.Ino(), f, &etag)
 	})
@@ -289,6 +291,16 @@ func (c *call) writeWhole(ino backend.Ino, p []byte, off uint64) error {
 		p, off = p[w.N:], off+uint64(w.N)
 	}
 	return nil
+}
+
+// writeTail makes p all that a file has from off on. The lock is held.
+func (c *call) writeTail(ino backend.Ino, p []byte, off uint64) error {
+	last := max(len(p)-backend.MaxPutBytes, 0)
+	if err := c.writeWhole(ino, p[:last], off); err != nil {
+		return err
+	}
+	_, err := c.tx.Amend(ino, p[last:], off+uint64(last))
+	return err
 }
 
 // resize sets a file's size, unless it has it. The lock is held.

@@ -137,15 +137,14 @@ func (p *putting) rewrite(body io.Reader, size int) error {
 		if err := c.holds(p.cond, &pl); err != nil {
 			return err
 		}
-		if err := c.open(node.Ino(), OpenFlags{Write: true, Truncate: true}); err != nil {
+		if pl.attr.Type == backend.TypeSymlink {
+			return backend.Loop
+		}
+		if err := c.changes(node.Ino()); err != nil {
 			return err
 		}
-		for off := 0; off < n; {
-			w, err := c.tx.Write(node.Ino(), first[off:n], uint64(off))
-			if err != nil {
-				return err
-			}
-			off += w.N
+		if _, err := c.tx.Amend(node.Ino(), first[:n], 0); err != nil {
+			return err
 		}
 		return p.settled(c, node.Ino())
 	})
