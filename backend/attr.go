@@ -92,7 +92,7 @@ const (
 	MaxName     = 255       // bytes in one name
 	MaxSymlink  = 4095      // bytes in a symlink's target
 	MaxXattr    = 255       // bytes in an xattr's name
-	MaxXattrVal = 60 << 10  // bytes in an xattr's value
+	MaxXattrVal = 64 << 10  // bytes in an xattr's value: as many as Linux passes on
 	MaxFileSize = 1<<62 - 1 // bytes
 	BlockSize   = 4096      // st_blksize and statfs's unit
 )

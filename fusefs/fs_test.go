@@ -193,6 +193,12 @@ func TestXattrsAndLinks(t *testing.T) {
 	if err != nil || string(buf[:n]) != "user.k\x00" {
 		t.Errorf("list: %q %v", buf[:max(n, 0)], err)
 	}
+	most := bytes.Repeat([]byte("v"), 64<<10) // Linux passes no more on
+	must(t, unix.Setxattr(dir+"/f", "user.most", most, 0))
+	back := make([]byte, len(most)+1)
+	if n, err = unix.Getxattr(dir+"/f", "user.most", back); err != nil || !bytes.Equal(back[:max(n, 0)], most) {
+		t.Errorf("a value of 64 KiB: %d bytes, %v", n, err)
+	}
 	if err := unix.Renameat2(unix.AT_FDCWD, dir+"/f", unix.AT_FDCWD, dir+"/f2", unix.RENAME_WHITEOUT); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("whiteout: %v", err)
 	}

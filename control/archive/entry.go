@@ -61,7 +61,7 @@ const (
 	MaxName   = 255      // bytes of a path's component
 	MaxPath   = 4096     // bytes of a path
 	MaxTarget = 4095     // bytes of a symlink's target
-	MaxXattr  = 60 << 10 // bytes of an extended attribute
+	MaxXattr  = 64 << 10 // bytes of an extended attribute
 	maxDepth  = 1000     // components of a path
 	block     = 512      // tar's own
 	zeroBlock = 4096     // grain of holes
