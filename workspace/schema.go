@@ -40,6 +40,8 @@ type fieldDef struct {
 	types    []string // that the schema allows; nil: any
 	readOnly bool
 	text     bool // a string: its file is the bare text
+	// dynamic are the parts of the file that dynamic references may lead to, by anchor
+	dynamic map[string][]*jsonschema.Schema
 }
 
 // noLoader refuses every schema that is not in the file itself.
@@ -76,19 +78,27 @@ func compileFields(data []byte) (*fieldSchema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(compilePattern)
 	if err := c.AddResource(schemaURL, whole); err != nil {
 		return nil, err
 	}
-	if _, err := c.Compile(schemaURL); err != nil {
+	root, err := c.Compile(schemaURL)
+	if err != nil {
 		return nil, err
 	}
+	dynamic := dynamicIn(root)
 	s := &fieldSchema{sum: sha256.Sum256(data), fields: map[string]*fieldDef{}, names: slices.Sorted(maps.Keys(doc.Properties))}
 	for _, name := range s.names {
 		sch, err := c.Compile(schemaURL + "#/properties/" + pointerEscape(name))
 		if err != nil {
 			return nil, err
 		}
-		s.fields[name] = newField(name, sch, doc.Properties[name])
+		f := newField(name, sch, doc.Properties[name])
+		f.dynamic = dynamic
+		if err := f.bound(nil); err != nil {
+			return nil, fmt.Errorf("field %q: %w", name, err)
+		}
+		s.fields[name] = f
 	}
 	return s, nil
 }
@@ -187,6 +197,9 @@ func (f *fieldDef) check(raw json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.bound(v); err != nil {
+		return nil, err
+	}
 	if err := f.schema.Validate(v); err != nil {
 		return nil, errors.New(reason(err))
 	}
@@ -236,13 +249,17 @@ func decodeValue(raw []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is something after the JSON value")
 	}
-	return v, checkNumbers(v)
+	return v, checkValue(v, 0)
 }
 
 func notJSON(err error) error { return fmt.Errorf("not JSON: %w", err) }
 
-// checkNumbers refuses numbers that would fill memory when computed with.
-func checkNumbers(v any) error {
+// checkValue refuses numbers that would fill memory when computed with, and what is
+// nested too deep, depth being how deep v is.
+func checkValue(v any, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("it is nested more than %d deep", maxNesting)
+	}
 	switch v := v.(type) {
 	case json.Number:
 		mantissa, exp, _ := strings.Cut(strings.ToLower(v.String()), "e")
@@ -252,13 +269,13 @@ func checkNumbers(v any) error {
 		}
 	case []any:
 		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
+			if err := checkValue(e, depth+1); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
+			if err := checkValue(e, depth+1); err != nil {
 				return err
 			}
 		}
