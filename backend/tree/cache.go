@@ -13,6 +13,7 @@ type inode struct {
 	weight int64
 	rec    record
 	names  *names // of a directory; nil: none known
+	ends   ends   // of a file
 	memo   uint64 // Txn.Memo
 	run    run
 	frayed uint32 // the turn of frayed in which it was noted there
@@ -40,9 +41,9 @@ func (v *volume) cachePut(n *inode) {
 	v.loaded++
 }
 
-// reweigh accounts n after its names changed.
+// reweigh accounts n after its names or ends changed.
 func (v *volume) reweigh(n *inode) {
-	w := int64(1)
+	w := 1 + int64(len(n.ends.list)/32)
 	if n.names != nil {
 		w += int64(len(n.names.byName) / 4)
 	}

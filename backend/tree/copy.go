@@ -129,7 +129,7 @@ func (tx *Txn) copyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n ui
 
 func (w *writer) copyRange(s *Source, srcOff uint64, dst backend.Ino, r *record, dstOff, n uint64) (uint64, error) {
 	var take []extent
-	err := extentsIn(w.kv, s.v.id, s.ino, s.rec.extents.high, srcOff, srcOff+n, func(e *extent) error {
+	each := func(e *extent) error {
 		if s.rec.extents.void(e) {
 			return nil
 		}
@@ -141,7 +141,13 @@ func (w *writer) copyRange(s *Source, srcOff uint64, dst backend.Ino, r *record,
 		c.inline = slices.Clone(c.inline)
 		take = append(take, c)
 		return nil
-	})
+	}
+	var err error
+	if high := s.rec.extents.high; s.v == w.v {
+		err = w.extentsIn(s.ino, high, srcOff, srcOff+n, each)
+	} else {
+		err = extentsIn(w.kv, s.v.id, s.ino, high, srcOff, srcOff+n, each)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -15,7 +15,10 @@
 // Above the store the tree keeps decoded inodes and directories, bounded by
 // Options.CacheInodes. All of it may be dropped at any time. A directory that
 // was made or listed since it was loaded is cached whole, so that a name that
-// is not there costs no look into the store.
+// is not there costs no look into the store. Of a file that is much
+// asked for it keeps where its extents end, so that a range of few extents costs
+// as many lookups: a scan walks what was deleted and not merged away yet, thousands
+// of keys where a file is written in small pieces.
 //
 // # Content
 //

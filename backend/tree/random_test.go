@@ -450,6 +450,9 @@ func (r *runner) compare() {
 			r.compareNode(path+"/"+e.Name, want)
 		}
 	})
+	if _, err := r.tree.CheckEnds(); err != nil {
+		r.t.Error(err)
+	}
 	r.check()
 }
 

@@ -31,13 +31,20 @@ func (tx *Txn) Read(ino backend.Ino, p []byte, off uint64) (int, error) {
 	st := n.rec.extents
 	v, content := tx.v.id, tx.t.content
 	err = tx.t.store.View(bg, func(kv backend.Tx) error {
+		var keep [maxLookups]uint64
+		at, ok := tx.v.endsIn(kv, n, off, off+uint64(len(p)))
+		at = append(keep[:0], at...)
 		tx.unlock() // the snapshot is taken: what follows cannot change
-		return extentsIn(kv, v, ino, st.high, off, off+uint64(len(p)), func(e *extent) error {
+		each := func(e *extent) error {
 			if st.void(e) {
 				return nil
 			}
 			return copyExtent(content, kv, e, off, p)
-		})
+		}
+		if ok {
+			return lookUpExtents(kv, v, ino, at, off, off+uint64(len(p)), each)
+		}
+		return extentsIn(kv, v, ino, st.high, off, off+uint64(len(p)), each)
 	})
 	if err != nil {
 		return 0, err
@@ -123,7 +130,7 @@ func (tx *Txn) Seek(ino backend.Ino, off uint64, hole bool) (uint64, error) {
 	at, found := off, false
 	err = tx.t.store.View(bg, func(kv backend.Tx) error {
 		at, found = off, false
-		return extentsIn(kv, tx.v.id, ino, n.rec.extents.high, off, n.rec.size, func(e *extent) error {
+		return tx.v.eachExtent(kv, n, off, func(e *extent) error {
 			switch {
 			case n.rec.extents.void(e):
 				return nil

@@ -272,7 +272,7 @@ func (w *writer) firstExtents(ino backend.Ino) (out []extent, more bool, err err
 
 // dropExtent removes e whole.
 func (w *writer) dropExtent(r *record, ino backend.Ino, e *extent) error {
-	w.delete(extentKey(w.v.id, ino, e.end))
+	w.deleteExtent(ino, e.end)
 	if !r.extents.void(e) || r.extents.uncounted(e) {
 		w.count(r, e.length(), 0)
 	}

@@ -27,7 +27,7 @@ func (w *writer) resize(ino backend.Ino, r *record, size uint64) error {
 func (w *writer) clear(ino backend.Ino, r *record, from, to uint64) error {
 	var over []extent
 	many := false
-	err := extentsIn(w.kv, w.v.id, ino, r.extents.high, from, to, func(e *extent) error {
+	err := w.extentsIn(ino, r.extents.high, from, to, func(e *extent) error {
 		if len(over) == sweepMax {
 			many = true
 			return backend.ErrStop
@@ -178,9 +178,23 @@ func (e *extent) bare() extent {
 	return c
 }
 
-// Fallocate is fallocate(2). Modes: 0 and KEEP_SIZE (space is not reserved:
-// a later write may still find the store full), PUNCH_HOLE|KEEP_SIZE,
-// ZERO_RANGE with or without KEEP_SIZE. Others are Unsupported.
+// couldHold refuses to allocate length bytes of r's file if there is no room for
+// those that it cannot have yet.
+func (tx *Txn) couldHold(r *record, length uint64) error {
+	need := length - min(length, r.bytes)
+	if err := tx.t.room.check(int(min(need, math.MaxInt))); err != nil {
+		return err
+	}
+	use := tx.v.use.counted()
+	more := use
+	more.Bytes += need
+	return tx.v.limits.Admit(use, more)
+}
+
+// Fallocate is fallocate(2). Modes: 0 and KEEP_SIZE (space is not reserved: a
+// later write may still find the store full; what cannot fit now is NoSpace or
+// Quota), PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE with or without KEEP_SIZE. Others are
+// Unsupported.
 func (tx *Txn) Fallocate(ino backend.Ino, off, length uint64, mode uint32) error {
 	n, err := tx.load(ino)
 	if err != nil {
@@ -200,7 +214,7 @@ func (tx *Txn) Fallocate(ino backend.Ino, off, length uint64, mode uint32) error
 	hole := false
 	switch mode &^ unix.FALLOC_FL_KEEP_SIZE {
 	case 0:
-		if err := tx.t.room.check(0); err != nil {
+		if err := tx.couldHold(&n.rec, length); err != nil {
 			return err
 		}
 	case unix.FALLOC_FL_ZERO_RANGE:

@@ -344,7 +344,7 @@ func (t *Tree) with(id backend.VolumeID, fn func(*Txn) error) (changed bool, err
 		return false, backend.Stale
 	}
 	tx := txns.Get().(*Txn)
-	*tx = Txn{t: t, v: v, changes: tx.changes[:0], buf: tx.buf[:0]}
+	*tx = Txn{t: t, v: v, changes: tx.changes[:0], buf: tx.buf[:0], moved: tx.moved[:0]}
 	v.mu.Lock()
 	tx.locked = true
 	if v.removed.Load() {

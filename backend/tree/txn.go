@@ -40,6 +40,7 @@ type Txn struct {
 	lsn     backend.LSN
 	cut     cut // of the last change
 	buf     []byte
+	moved   []moved
 	looks   looks // since it began
 }
 
@@ -96,7 +97,8 @@ type writer struct {
 	buf []byte
 	err error
 
-	cut cut
+	cut   cut
+	moved []moved
 }
 
 // commit runs fn as one Update and, when it took effect, keeps its counters.
@@ -111,9 +113,9 @@ func (tx *Txn) commit(fn func(*writer) error) error {
 }
 
 func (tx *Txn) commitOnce(fn func(*writer) error) error {
-	w := writer{v: tx.v, buf: tx.buf}
+	w := writer{v: tx.v, buf: tx.buf, moved: tx.moved}
 	lsn, err := tx.t.store.UpdateFrom(bg, tx.Op.Origin, func(kv backend.Tx) error {
-		w.kv, w.use, w.cut, w.err = kv, tx.v.use, cut{}, nil
+		w.kv, w.use, w.cut, w.moved, w.err = kv, tx.v.use, cut{}, w.moved[:0], nil
 		if err := fn(&w); err != nil {
 			return err
 		}
@@ -128,10 +130,12 @@ func (tx *Txn) commitOnce(fn func(*writer) error) error {
 		}
 		return w.err
 	})
-	tx.buf = w.buf[:0]
+	tx.buf, tx.moved = w.buf[:0], w.moved[:0]
 	if err != nil {
+		tx.v.unsure(w.moved)
 		return err
 	}
+	tx.v.follow(w.moved)
 	if ev := tx.Op.Event; ev != nil && tx.t.feed != nil {
 		tx.t.feed.Done(ev)
 		tx.Op.Event = nil

@@ -107,7 +107,7 @@ func (w *writer) write(ino backend.Ino, r *record, off uint64, p []byte) error {
 // high; inline bytes are copied.
 func (w *writer) overlap(ino backend.Ino, high, lo, hi uint64) ([]extent, error) {
 	var out []extent
-	err := extentsIn(w.kv, w.v.id, ino, high, lo, hi, func(e *extent) error {
+	err := w.extentsIn(ino, high, lo, hi, func(e *extent) error {
 		c := *e
 		c.inline = slices.Clone(e.inline)
 		out = append(out, c)
@@ -144,7 +144,7 @@ func (w *writer) fill(r *record, over []extent, winLo, winHi, off uint64, p []by
 // stays. A void extent goes whole.
 func (w *writer) replace(ino backend.Ino, r *record, e *extent, lo, hi uint64) error {
 	if r.extents.void(e) {
-		w.delete(extentKey(w.v.id, ino, e.end))
+		w.deleteExtent(ino, e.end)
 		if r.extents.uncounted(e) {
 			w.count(r, e.length(), 0)
 		}
@@ -164,7 +164,7 @@ func (w *writer) replace(ino backend.Ino, r *record, e *extent, lo, hi uint64) e
 		right := e.cut(hi, e.end)
 		w.putExtent(ino, &right)
 	} else {
-		w.delete(extentKey(w.v.id, ino, e.end))
+		w.deleteExtent(ino, e.end)
 	}
 	gone := min(e.end, hi) - max(e.start, lo)
 	if parts > 0 && e.inline == nil {
@@ -214,7 +214,13 @@ func (w *writer) share(ref backend.Ref, delta int) error {
 	return w.err
 }
 
+func (w *writer) deleteExtent(ino backend.Ino, end uint64) {
+	w.moved = append(w.moved, moved{ino, end, true})
+	w.delete(extentKey(w.v.id, ino, end))
+}
+
 func (w *writer) putExtent(ino backend.Ino, e *extent) {
+	w.moved = append(w.moved, moved{ino, e.end, false})
 	e.epoch = w.v.info.Epoch
 	w.buf = e.encode(w.buf[:0])
 	w.set(extentKey(w.v.id, ino, e.end), w.buf)
