@@ -69,6 +69,8 @@ func TestQuotaExactly(t *testing.T) {
 	if n := put(4096, 1<<30); n != 4096 {
 		t.Errorf("after a punch: wrote %d", n)
 	}
+	f.try("allocate what it has and more", backend.Quota, func(tx *tree.Txn) error { return tx.Fallocate(f.ino, 0, limit+1, 0) })
+	f.try("allocate what it has", backend.Other, func(tx *tree.Txn) error { return tx.Fallocate(f.ino, 0, limit, 0) })
 	// Inodes: the root, f and three more.
 	for i := range 4 {
 		kind := backend.Other

@@ -102,6 +102,15 @@ func checkRoom(t *testing.T, tr *tree.Tree, free *atomic.Uint64, vol backend.Vol
 	if backend.KindOf(err) != backend.NoSpace {
 		t.Errorf("a write of more than is left: %v, want NoSpace", err)
 	}
+	allocate := func(n uint64) error {
+		return tr.With(vol, func(tx *tree.Txn) error { return tx.Fallocate(file, 0, n, unix.FALLOC_FL_KEEP_SIZE) })
+	}
+	if err := allocate(1 << 40); backend.KindOf(err) != backend.NoSpace {
+		t.Errorf("allocating more than is left: %v, want NoSpace", err)
+	}
+	if err := allocate(100); err != nil {
+		t.Errorf("allocating what is left: %v", err)
+	}
 	free.Store(1 << 30)
 	time.Sleep(20 * time.Millisecond)
 	if err := tr.With(vol, func(tx *tree.Txn) error { return second(tx.Write(file, page(2), 0)) }); err != nil {

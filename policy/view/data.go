@@ -167,7 +167,8 @@ func (v *View) Fsync(ctx context.Context, r *Request, node backend.NodeID) error
 }
 
 // Fallocate is fallocate(2) with Linux's mode bits KEEP_SIZE, PUNCH_HOLE and
-// ZERO_RANGE. Space is not reserved. Unsupported for other bits.
+// ZERO_RANGE. Space is not reserved, but what there is no room for now is NoSpace or
+// Quota. Unsupported for other bits.
 func (v *View) Fallocate(r *Request, node backend.NodeID, off, length uint64, mode uint32) error {
 	c := v.begin("fallocate", r)
 	defer c.end()
