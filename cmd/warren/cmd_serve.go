@@ -26,6 +26,7 @@ type serveOptions struct {
 	Memory  int64
 	ReadyFD int
 	OnStop  string
+	Guard   bool
 
 	Metrics      string
 	MetricsToken string
@@ -53,6 +54,7 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.FeedSize, "feed-size", "300M", "what the feed may take in the store, about: a `SIZE`; the oldest goes first")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
 	f.StringVar(&o.OnStop, "on-stop", "unmount", "what becomes of mounts when it stops: `unmount|keep`; kept ones answer ENOTCONN until the next serve")
+	f.BoolVar(&o.Guard, "guard", false, "run a small process beside that lets this one end if it is killed while a kernel makes it wait; for supervisors, which wait for its end")
 	f.StringVar(&o.Transport, "transport", "own", "how requests of the kernel are read: `own|gofuse`")
 	f.BoolVar(&o.DebugFuse, "debug-fuse", false, "log each request of the kernel and its reply: names, sizes, the first bytes of contents (implies --log-level debug)")
 	f.StringVar(&o.Profile, "pprof", "", "serve profiles of the daemon on a loopback `ADDRESS`, for development")
@@ -119,6 +121,11 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 	}
 	if err := o.prepare(d); err != nil {
 		return errors.Join(err, d.close(ctx))
+	}
+	if o.Guard {
+		if err := startGuard(logger); err != nil {
+			return errors.Join(err, d.close(ctx))
+		}
 	}
 	d.leave = o.OnStop == "keep"
 	err = d.serve(ctx, func() { a.ready(o.ReadyFD, d) })

@@ -53,6 +53,8 @@ func runStage() bool {
 		err = runExec()
 	case stageWait:
 		os.Exit(runWait())
+	case stageGuard:
+		os.Exit(runGuard())
 	default:
 		return false
 	}

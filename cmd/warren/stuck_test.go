@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stuckEnv makes the test program a daemon that gets stuck: "STORE:MOUNTPOINT".
+// stuckEnv makes the test program a daemon that gets stuck: "STORE:MOUNTPOINT", and
+// ":guard" behind it if it is to have one.
 const stuckEnv = "WARREN_TEST_STUCK"
 
 // runStuck takes the lock of a store, mounts, reads until somebody looks a name up in
@@ -24,6 +26,12 @@ const stuckEnv = "WARREN_TEST_STUCK"
 // changed. That waits for the lock that the look-up holds.
 func runStuck(args string) error {
 	dir, at, _ := strings.Cut(args, ":")
+	at, guarded := strings.CutSuffix(at, ":guard")
+	if guarded {
+		if err := startGuard(slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+	}
 	s := &store{dir: dir}
 	if err := s.take(); err != nil {
 		return err
@@ -67,36 +75,41 @@ func runStuck(args string) error {
 	}
 }
 
-// TestKilledWhileItTellsAKernel: a daemon that was killed, and cannot end for what its
-// kernel waits for, does not keep the next from its store.
-func TestKilledWhileItTellsAKernel(t *testing.T) {
+// stuck is a daemon that is stuck.
+type stuck struct {
+	*exec.Cmd
+	dir  string // of its store
+	said bytes.Buffer
+}
+
+// newStuck starts one. with is what stands behind its arguments.
+func newStuck(t *testing.T, with string) *stuck {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	dir, at := t.TempDir(), filepath.Join(t.TempDir(), "m")
+	s, at := &stuck{Cmd: exec.Command(selfExe()), dir: t.TempDir()}, filepath.Join(t.TempDir(), "m")
 	if err := os.Mkdir(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(selfExe())
-	cmd.Env = append(os.Environ(), stuckEnv+"="+dir+":"+at)
-	out, err := cmd.StdoutPipe()
+	s.Env = append(os.Environ(), stuckEnv+"="+s.dir+":"+at+with)
+	out, err := s.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
+	s.Stderr = &s.said
+	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = unix.Unmount(at, unix.MNT_FORCE|unix.MNT_DETACH)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = s.Process.Kill()
+		_ = s.Wait()
 	})
 	if _, err := io.ReadFull(out, make([]byte, len("mounted\n"))); err != nil {
-		t.Fatalf("%v: %s", err, &said)
+		t.Fatalf("%v: %s", err, &s.said)
 	}
-	pid := cmd.Process.Pid
+	pid := s.Process.Pid
 	if len(connectionsOf(pid)) == 0 {
 		t.Skip("this kernel does not tell which FUSE connections a process has")
 	}
@@ -110,20 +123,46 @@ func TestKilledWhileItTellsAKernel(t *testing.T) {
 	})
 	for end := time.Now().Add(time.Minute); !waiting(pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it does not get stuck: %s", &said)
+			t.Fatal("it does not get stuck")
 		}
 	}
 	if dying(pid) || dying(os.Getpid()) {
 		t.Error("said to be dying, but lives")
 	}
-	if err := cmd.Process.Kill(); err != nil {
+	return s
+}
+
+// TestKilledWhileItTellsAKernel: a daemon that was killed, and cannot end for what its
+// kernel waits for, does not keep the next from its store.
+func TestKilledWhileItTellsAKernel(t *testing.T) {
+	s := newStuck(t, "")
+	if err := s.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	next := &store{dir: dir}
+	next := &store{dir: s.dir}
 	if err := next.take(); err != nil {
 		t.Fatal(err)
 	}
 	_ = next.lock.Close()
+}
+
+// TestGuard: with a guard such a daemon ends by itself, for all who wait for it; and
+// the guard goes with it.
+func TestGuard(t *testing.T) {
+	s := newStuck(t, ":guard")
+	if err := s.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait() }() // until the guard has let go of stderr, too
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the daemon or its guard has not ended")
+	}
+	if !strings.Contains(s.said.String(), "was killed and cannot end") {
+		t.Errorf("the guard said %q", &s.said)
+	}
 }
 
 // waiting tells whether a thread of process pid waits uninterruptibly.
