@@ -52,8 +52,9 @@ type Hub struct {
 // pretend changes what a machine of today never shows. Its zero value changes
 // nothing.
 type pretend struct {
-	oldKernel bool // as if kernels knew no INC_EPOCH
-	helper    bool // mount by fusermount3 though root
+	oldKernel bool          // as if kernels knew no INC_EPOCH
+	helper    bool          // mount by fusermount3 though root
+	answer    time.Duration // in place of answerTime
 }
 
 var _ view.Notifier = (*Hub)(nil)

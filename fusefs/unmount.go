@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ const (
 	graceTime = time.Second
 	// closeTime bounds Hub.Close's wait for its mounts.
 	closeTime = 4 * time.Second
+	// answerTime bounds an unmount: the way to the mountpoint may lead through a file
+	// system that does not answer any more.
+	answerTime = 20 * time.Second
 )
 
 // serve runs until the connection ends, and cleans up.
@@ -142,7 +146,29 @@ var ErrCovered = errors.New("unmount that first")
 // are in use it fails with Busy (and ErrElsewhere), unless force: then it is out of the tree and
 // out of Hub.Mounts within a few seconds, and whoever uses it gets ENOTCONN. Nor does
 // it go, by force either, while something is mounted over it (Busy, and ErrCovered).
+// Where the kernel does not come back for long, by its way to the mountpoint (an NFS
+// server that is gone), that is an error; by force the mount has ended then, and what
+// stands in the tree goes when the kernel comes back.
 func (m *Mount) Unmount(ctx context.Context, force bool) error {
+	done := make(chan error, 1)
+	go func() { done <- m.unmount(ctx, force) }()
+	t := time.NewTimer(cmp.Or(m.hub.tests.answer, answerTime))
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+	}
+	if force {
+		m.left.Store(true)
+		abort(m.minor)
+		m.cutOff()
+	}
+	return &backend.Error{Op: "unmount", Path: m.cfg.Dir, Kind: backend.Other, Err: errors.New(
+		"the kernel is still at it: much is being written back, or a file system on the way to the directory does not answer; it goes when that is over")}
+}
+
+func (m *Mount) unmount(ctx context.Context, force bool) error {
 	dir := m.cfg.Dir
 	if force {
 		return m.unmountByForce(ctx)
