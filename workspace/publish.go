@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"path"
 
@@ -173,6 +174,10 @@ func (l *Layer) Withdraw(v *view.View, target, key string) error {
 	return err
 }
 
+// maxCopies bounds how often what is too big to be read at once is copied anew, since
+// it was changed meanwhile.
+const maxCopies = 3
+
 // deliver writes an item into a shared agent's workspace. It follows no symlink
 // that the shared agent may have put there.
 func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader) (made bool, err error) {
@@ -183,11 +188,18 @@ func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader)
 	at := "/agents/" + target + "/workspace/" + key
 	_, err = s.Find(at, false)
 	made = isKind(err, backend.NotFound)
-	err = again(func() error {
-		_, err := s.PutHere(at, body(), 0)
-		return err
-	})
+	for range maxCopies {
+		err = again(func() error {
+			_, err := s.PutHere(at, body(), 0)
+			return err
+		})
+		if !errors.Is(err, errChanging) {
+			break
+		}
+	}
 	switch {
+	case errors.Is(err, errChanging):
+		err = &backend.Error{Op: "publish", Path: key, Kind: backend.Conflict, Err: errChanging}
 	case err == nil:
 		l.log.Info("published", "agent", v.Agent(), "to", target)
 	case isKind(err, backend.NotFound):
@@ -221,21 +233,33 @@ func reader(v *view.View, path string, follow bool) (func() io.Reader, error) {
 	return func() io.Reader { return &nodeReader{v: v, node: a.Node} }, nil
 }
 
-// nodeReader reads a file from its start.
+// nodeReader reads a file from its start, as it is at one moment.
 type nodeReader struct {
 	v    *view.View
 	node backend.NodeID
 	off  uint64
+	etag string // when it was begun
 }
 
-// Read reads on; io.EOF at the end as it is then.
+// errChanging says that what is read in steps was changed between them.
+var errChanging = errors.New("it is being changed while it is copied; try again when it rests")
+
+// Read reads on. A Conflict takes the place of io.EOF where the file was changed
+// since the first Read.
 func (r *nodeReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := r.v.Read(nil, r.node, p, r.off)
+	n, _, etag, err := r.v.ReadAt(r.node, p, r.off)
+	if r.off == 0 {
+		r.etag = etag
+	}
 	r.off += uint64(n)
-	if err == nil && n == 0 {
+	switch {
+	case err != nil:
+	case etag != r.etag:
+		err = &backend.Error{Kind: backend.Conflict, Err: errChanging}
+	case n == 0:
 		err = io.EOF
 	}
 	return n, err
