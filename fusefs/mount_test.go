@@ -43,7 +43,8 @@ func TestMountErrors(t *testing.T) {
 		{"mounted", Config{Agent: "gaia", Dir: live.Dir()}, backend.Busy, "already"},
 		{"inside", Config{Agent: "gaia", Dir: live.Dir() + "/inside"}, backend.Invalid, "inside"},
 		{"agent", Config{Agent: "nobody", Dir: path("empty")}, backend.NotFound, "no such agent"},
-		{"root", Config{Agent: "web", Root: "/agents/other", Dir: path("empty")}, backend.NotFound, ""},
+		{"root", Config{Agent: "web", Root: "/agents/other", Dir: path("empty")}, backend.NotFound, "tree path"},
+		{"root that is no tree path", Config{Agent: "web", Root: "agents/web", Dir: path("empty")}, backend.Invalid, "tree path"},
 		{"transport", Config{Agent: "gaia", Dir: path("empty"), Transport: "pigeon"}, backend.Invalid, "no such transport"},
 	} {
 		m, err := s.hub.Mount(context.Background(), c.cfg)

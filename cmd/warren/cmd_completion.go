@@ -77,7 +77,7 @@ func runMan(_ context.Context, a *app, o *manOptions, root *cobra.Command, args 
 	}
 	c, rest, err := root.Find(args)
 	if err != nil || len(rest) > 0 {
-		return usagef("no command %q; see `warren --help`", args)
+		return usagef("no command `%s`; see `warren --help`", strings.Join(args, " "))
 	}
 	page, err := manPage(c, head())
 	if err != nil {

@@ -24,7 +24,7 @@ type quotaOptions struct {
 func (o *quotaOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Bytes, "bytes", "", "what files may hold at most, such as `2G`; 0 is no limit")
 	f.StringVar(&o.Inodes, "inodes", "", "how many files and directories there may be at most, such as `200k`; 0 is no limit")
-	f.StringVar(&o.SoftBytes, "soft-bytes", "", "from where on `quota show` tells, such as `1500M`; refuses nothing")
+	f.StringVar(&o.SoftBytes, "soft-bytes", "", "from where on quota show marks it, such as `1500M`; refuses nothing")
 	f.StringVar(&o.SoftInodes, "soft-inodes", "", "the same for inodes, such as `150k`")
 }
 
@@ -38,7 +38,7 @@ func newQuotaCommand(a *app) *cobra.Command {
 	clear := command("clear PATH", "Take all limits of a workspace away", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runQuotaClear(ctx, a, o, args[0]) })
 	for _, c := range []*cobra.Command{set, show, clear} {
-		c.Flags().StringVar(&o.Agent, "agent", "", "as this `agent`, with its rights")
+		c.Flags().StringVar(&o.Agent, "agent", "", "as the agent `KEY`, with its rights (default: the administrator)")
 	}
 	return noun("quota", "Limit what workspaces may hold", set, show, clear)
 }

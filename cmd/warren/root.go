@@ -64,6 +64,7 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 		newItemCommand(a), newPublishCommand(a), newFieldCommand(a), newContextCommand(a), newSessionCommand(a),
 		newDeviceCommand(a), newWorkspaceCommand(a), newConfigCommand(a))
 	add(groupOperate, newImportCommand(a), newExportCommand(a), newBackupCommand(a), newRestoreStoreCommand(a), newFsckCommand(a), newVersionCommand(a), newCompletionCommand(a), newManCommand(a))
+	root.SetUsageFunc(usage)
 	root.SetHelpCommandGroupID(groupOperate)
 	root.SetHelpCommand(newHelpCommand())
 	completeAgents(a, root)

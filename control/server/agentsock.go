@@ -84,7 +84,7 @@ func (s *Server) identify(r *http.Request) (*session, asker, error) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
 		return nil, asker{}, failf(backend.Denied, "a token is needed here: --token, --token-file or WARREN_TOKEN; "+
-			"`warren token create AGENT` makes one")
+			"`warren token create AGENT` makes one (the administrator's socket is admin/admin.sock, beside this one)")
 	}
 	text = strings.TrimSpace(text)
 	t, _, err := s.Registry.Authenticate(text)

@@ -138,11 +138,11 @@ func (s *Space) Open(o Options) (*View, error) {
 	}
 	if o.Root != "" && strings.Trim(o.Root, "/") != "" {
 		f, err := v.Find(o.Root, true)
-		if err != nil {
-			return nil, err
+		if err == nil && !f.Attr.IsDir() {
+			err = backend.NotDir
 		}
-		if !f.Attr.IsDir() {
-			return nil, &backend.Error{Op: "open view", Path: f.Path, Kind: backend.NotDir}
+		if err != nil {
+			return nil, badRoot(o.Root, err)
 		}
 		v.root, v.rootPath = f.Attr.Node, f.Path
 	}
@@ -152,6 +152,17 @@ func (s *Space) Open(o Options) (*View, error) {
 		s.mu.Unlock()
 	}
 	return v, nil
+}
+
+// badRoot says what the root of a view has to be, of one that does not exist
+// there, is no directory or no tree path.
+func badRoot(path string, err error) error {
+	kind := backend.KindOf(err)
+	if kind != backend.NotFound && kind != backend.NotDir && kind != backend.Invalid {
+		return err
+	}
+	return &backend.Error{Op: "open view at", Path: path, Kind: kind,
+		Err: errors.New("its root must be the tree path, from /, of a directory that the agent sees")}
 }
 
 // resolve finds the principal that o names.
