@@ -86,6 +86,14 @@ func (m *Mount) where() (at mountEntry, there bool, err error) {
 	return moved, moved.Dir != "" && m.fs.kern.dev.live(), nil
 }
 
+// Elsewhere tells whether the mount was taken out of the tree by another than the
+// daemon, and something elsewhere keeps it alive: a bind mount, a copy in another
+// mount namespace, open files.
+func (m *Mount) Elsewhere() bool {
+	_, there, err := m.where()
+	return err == nil && !there
+}
+
 // over gives what is mounted over at, or over a directory above, so that its path
 // does not lead to it; nil: nothing is. Copies of the same mount do not count, such as
 // one that came of mounting in a shared directory that is bound over itself.

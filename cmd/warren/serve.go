@@ -356,6 +356,16 @@ func (m mounter) Mounted() []string {
 	return dirs
 }
 
+func (m mounter) Elsewhere() []string {
+	var dirs []string
+	for _, got := range m.hub.Mounts() {
+		if got.Elsewhere() {
+			dirs = append(dirs, got.Dir())
+		}
+	}
+	return dirs
+}
+
 // feedEvent is what an event of the feed takes in the store, about, in bytes.
 const feedEvent = 150
 

@@ -112,6 +112,13 @@ func (m *mounts) Mounted() []string {
 	return out
 }
 
+func (m *mounts) Elsewhere() []string {
+	if !m.elsewhere {
+		return nil
+	}
+	return m.Mounted()
+}
+
 // fixture is a server on a socket, over a store in memory.
 type fixture struct {
 	t      *testing.T

@@ -19,6 +19,9 @@ import (
 // stateUp is the state of a mount that works.
 const stateUp = "up"
 
+// stateElsewhere is the state of one that an umount(8) took out of the tree only.
+const stateElsewhere = "unmounted, but a bind mount, another mount namespace or open files keep it alive; `warren umount --force` ends that"
+
 // listMounts lists all mounts, to an agent its own and those of agents below it.
 func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 	up := s.Mounts.Mounted()
@@ -35,8 +38,13 @@ func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 		out = append(out, apiMount(m, s.failed[m.ID]))
 	}
 	s.mu.Unlock()
+	away := s.Mounts.Elsewhere()
 	for i := range mounts {
-		out[len(out)-len(mounts)+i].Root, _ = s.rootOf(mounts[i])
+		m := &out[len(out)-len(mounts)+i]
+		m.Root, _ = s.rootOf(mounts[i])
+		if m.State == stateUp && slices.Contains(away, m.Dir) {
+			m.State = stateElsewhere
+		}
 	}
 	if by := askerOf(r); !by.administrator() {
 		out = slices.DeleteFunc(out, func(m control.Mount) bool { return !s.isBelow(m.Agent, by.agent) })

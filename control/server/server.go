@@ -45,6 +45,9 @@ type Mounter interface {
 	TakeOver(ctx context.Context, fd int, m Mounting) (Handed, error)
 	// Mounted lists the mountpoints that are up, and what was taken over.
 	Mounted() []string
+	// Elsewhere lists those of Mounted that are out of the host's tree and go on
+	// for what ErrElsewhere tells; and what was taken over, which never was in it.
+	Elsewhere() []string
 }
 
 // Mounting is one mount to be made.
