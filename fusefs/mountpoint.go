@@ -263,7 +263,7 @@ func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 func isEmpty(dir string, fd int) error {
 	f, err := os.Open(fdPath(fd))
 	if err != nil {
-		return mountError(dir, kindOfErrno(err), err)
+		return mountError(dir, kindOfErrno(err), errors.New("whoever mounts has to be able to list the directory"))
 	}
 	defer f.Close()
 	switch _, err = f.Readdirnames(1); err {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,5 +104,12 @@ func TestMountpointBelongsToTheMountsUser(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		must(t, os.Remove(dir))
+	}
+}
+
+// TestUnreadableMountpoint: the error names the directory, not how it was looked for.
+func TestUnreadableMountpoint(t *testing.T) {
+	if err := isEmpty("/some/where", -1); err == nil || !strings.Contains(err.Error(), "/some/where") || strings.Contains(err.Error(), "/proc") {
+		t.Errorf("%v", err)
 	}
 }

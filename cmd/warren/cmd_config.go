@@ -43,6 +43,10 @@ func runConfigShow(ctx context.Context, a *app, o *configOptions) error {
 			_, _ = fmt.Fprintf(a.stderr, "warren: %s\n", shownText(a.stderr, text))
 		}
 	}
+	if len(c.Settings) == 0 && !a.json && !a.quiet {
+		_, _ = fmt.Fprintln(a.stderr, "nothing is configured: no config.toml has a setting, nor has this environment")
+		return nil
+	}
 	return a.answer(c, func(w io.Writer) {
 		if !o.Origin {
 			for _, s := range c.Settings {

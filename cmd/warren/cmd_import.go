@@ -166,7 +166,8 @@ func (a *app) transferred(t control.Transfer, here *control.Transfer, did string
 			_, _ = fmt.Fprintf(a.stderr, "warren: left out: %s: %s\n", shown(a.stderr, s.Path), s.Reason)
 		}
 	}
-	if err := a.done(t, "%s %s: %d entries, %s in %d files", did, shown(a.stdout, t.Path), t.Entries, size(uint64(t.Bytes)), t.Files); err != nil {
+	if err := a.done(t, "%s %s: %s, %s in %s", did, shown(a.stdout, t.Path),
+		many(t.Entries, "entry", "entries"), size(uint64(t.Bytes)), many(t.Files, "file", "files")); err != nil {
 		return err
 	}
 	if t.SkippedCount == 0 {

@@ -60,7 +60,7 @@ func writeStatus(w io.Writer, s *control.Status, requests bool) {
 		"store", fmt.Sprintf("%s (%s content, format %d)", s.Store, s.Content, s.Format),
 		"disk", fmt.Sprintf("%s free of %s", size(s.Free), size(s.Total)),
 		"socket", s.Socket,
-		"agents", fmt.Sprintf("%d, of %d users", s.Agents, s.Users),
+		"agents", fmt.Sprintf("%d, of %s", s.Agents, many(s.Users, "user", "users")),
 		"mounts", fmt.Sprintf("%d; kernels hold %d nodes and %d open files", s.Mounts, s.Nodes, s.Handles),
 		"volumes", fmt.Sprint(s.Volumes),
 		"memory", fmt.Sprintf("%s heap, limit %s", size(s.HeapBytes), size(s.LimitBytes)),
@@ -73,13 +73,13 @@ func writeStatus(w io.Writer, s *control.Status, requests bool) {
 	pairs = append(pairs,
 		"cached", strings.Join(caches, ", "),
 		"denials", fmt.Sprintf("%d, and %d of what is hidden", s.Denials.Refused, s.Denials.Hidden),
-		"notices", fmt.Sprintf("%d changes were told to other mounts, 99%% within %s", s.NoticeWait.Count, seconds(s.NoticeWait.P99)),
-		"log", fmt.Sprintf("%s in %d files; %d updates wait for the database, the oldest for %s", size(uint64(s.Log.Bytes)),
-			s.Log.Files, s.Log.Pending, seconds(s.Log.OldestSeconds)),
-		"commits", fmt.Sprintf("%d, of %d updates and %s, 99%% within %s", s.Commits.Count, s.Commits.Updates, size(s.Commits.Bytes), seconds(s.Commits.Time.P99)))
+		"notices", many(s.NoticeWait.Count, "change was", "changes were")+" told to other mounts"+most(s.NoticeWait),
+		"log", fmt.Sprintf("%s in %s; %s for the database, the oldest for %s", size(uint64(s.Log.Bytes)),
+			many(s.Log.Files, "file", "files"), many(s.Log.Pending, "update waits", "updates wait"), seconds(s.Log.OldestSeconds)),
+		"commits", fmt.Sprintf("%d, of %s and %s%s", s.Commits.Count, many(s.Commits.Updates, "update", "updates"), size(s.Commits.Bytes), most(s.Commits.Time)))
 	if g := s.Segments; g != nil {
-		pairs = append(pairs, "segments", fmt.Sprintf("%d files; %s live, %s dead; %s on the disk",
-			g.Files, size(uint64(g.Live)), size(uint64(g.Dead)), size(s.Disk["segments"])))
+		pairs = append(pairs, "segments", fmt.Sprintf("%s; %s live, %s dead; %s on the disk",
+			many(g.Files, "file", "files"), size(uint64(g.Live)), size(uint64(g.Dead)), size(s.Disk["segments"])))
 	}
 	facts(w, append(pairs, "kernel", s.Kernel)...)
 	for _, n := range s.Notes {
@@ -102,6 +102,14 @@ func writeRequests(w io.Writer, s *control.Status) {
 		rows = append(rows, row)
 	}
 	table(w, []string{"REQUEST", "COUNT", "MEAN", "HALF WITHIN", "99% WITHIN"}, rows)
+}
+
+// most tells how long nearly all of what l counts took; nothing if nothing did.
+func most(l control.Latency) string {
+	if l.Count == 0 {
+		return ""
+	}
+	return ", 99% within " + seconds(l.P99)
 }
 
 // seconds shows a time for people.

@@ -32,6 +32,14 @@ func shown(w io.Writer, name string) string {
 	return escape(name, "")
 }
 
+// many is n with the word for one, or for any other number.
+func many[N int | int64 | uint64](n N, one, others string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, others)
+}
+
 // shownText is shown for a text that has names in it.
 func shownText(w io.Writer, text string) string {
 	if !onTerminal(w) {

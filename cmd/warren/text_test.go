@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"testing"
+
+	"github.com/warrenfs/warren/control"
 )
 
 func TestEscape(t *testing.T) {
@@ -29,5 +31,17 @@ func TestEscape(t *testing.T) {
 	var b bytes.Buffer
 	if got := shown(&errWriter{w: &b}, "\x1b[2J"); got != "\x1b[2J" {
 		t.Errorf("not on a terminal: %q", got)
+	}
+}
+
+// TestMany: one thing is not told of as several.
+func TestMany(t *testing.T) {
+	for n, want := range map[int]string{0: "0 files", 1: "1 file", 2: "2 files"} {
+		if got := many(n, "file", "files"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+	if got := most(control.Latency{}); got != "" {
+		t.Errorf("of nothing: %q", got)
 	}
 }

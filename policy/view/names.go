@@ -298,12 +298,13 @@ func (c *call) keepsPlaces() bool {
 // Link gives node one more name. Errors: NotPermitted for a directory, Exist,
 // CrossVolume, Denied, ReadOnly, TooManyLinks.
 func (v *View) Link(r *Request, node, newParent backend.NodeID, newName string) (backend.Attr, error) {
-	return v.link(r, node, newParent, newName, nil)
+	return v.link("link", r, node, newParent, newName, nil)
 }
 
-// link is Link that calls after, if set, when it is done; with the lock held.
-func (v *View) link(r *Request, node, newParent backend.NodeID, newName string, after func(*call) error) (backend.Attr, error) {
-	c := v.begin("link", r)
+// link is Link, told of as op, that calls after, if set, when it is done; with the
+// lock held.
+func (v *View) link(op string, r *Request, node, newParent backend.NodeID, newName string, after func(*call) error) (backend.Attr, error) {
+	c := v.begin(op, r)
 	defer c.end()
 	if err := checkName(newName); err != nil {
 		return backend.Attr{}, err

@@ -89,7 +89,7 @@ func (p *putting) replace(body io.Reader, size int) error {
 		return err
 	}
 	if p.cond.Match == "" {
-		_, err := v.link(nil, a.Node, f.Dir, f.Name, func(c *call) error { return p.settled(c, a.Node.Ino()) })
+		_, err := v.link("create", nil, a.Node, f.Dir, f.Name, func(c *call) error { return p.settled(c, a.Node.Ino()) })
 		if err == nil || p.cond.Absent || !errors.Is(err, backend.Exist) {
 			return err
 		}
