@@ -50,9 +50,12 @@ func (f *fileSystem) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 	r.KillPriv = in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0
 	var res view.WriteResult
 	var err error
-	if in.Flags&syscall.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 {
+	switch {
+	case in.WriteFlags&fuse.WRITE_CACHE != 0: // a map's
+		res, err = f.view.WriteBack(&r, node, data, in.Offset)
+	case in.Flags&syscall.O_APPEND != 0:
 		res, err = f.view.Append(&r, node, data)
-	} else {
+	default:
 		res, err = f.view.Write(&r, node, data, in.Offset)
 	}
 	if err != nil {

@@ -112,7 +112,7 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 		return f.ctl.setattr(f, node, in, &out.Attr)
 	}
 	r := f.request(&in.InHeader)
-	s, some := setAttrOf(in)
+	s := setAttrOf(in)
 	if f.handed.gives(&s) {
 		return fuse.EPERM
 	}
@@ -121,13 +121,13 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 	if s.Size != nil {
 		f.kern.settled(node)
 	}
-	var a backend.Attr
-	var err error
-	if some {
-		a, err = f.view.Setattr(&r, node, s)
-	} else {
-		a, err = f.view.Getattr(&r, node)
+	if s == (backend.SetAttr{}) { // chown to -1, -1
+		who, known := f.callerOf(in.Pid)
+		if r.UID = who.uid; !known || who.caps&(1<<capFowner) != 0 {
+			r.UID = 0
+		}
 	}
+	a, err := f.view.Setattr(&r, node, s)
 	if err != nil {
 		return f.status("setattr", err)
 	}
@@ -148,43 +148,43 @@ func (f *fileSystem) blindTimeout(node nodeID, set func(time.Duration)) {
 	set(f.ttl.attr)
 }
 
-// setAttrOf translates what is to change; some is false if nothing is.
-func setAttrOf(in *fuse.SetAttrIn) (s backend.SetAttr, some bool) {
+// setAttrOf translates what is to change: nothing, for a chown to -1, -1.
+func setAttrOf(in *fuse.SetAttrIn) (s backend.SetAttr) {
 	now := backend.TimeOf(time.Now())
 	at := func(sec uint64, nsec uint32) backend.Time {
 		return backend.TimeOf(time.Unix(int64(sec), int64(nsec)))
 	}
 	if in.Valid&fuse.FATTR_MODE != 0 {
 		m := in.Mode & 0o7777
-		s.Mode, some = &m, true
+		s.Mode = &m
 	}
 	if in.Valid&fuse.FATTR_UID != 0 {
 		u := in.Owner.Uid
-		s.UID, some = &u, true
+		s.UID = &u
 	}
 	if in.Valid&fuse.FATTR_GID != 0 {
 		g := in.Owner.Gid
-		s.GID, some = &g, true
+		s.GID = &g
 	}
 	if in.Valid&fuse.FATTR_SIZE != 0 {
 		n := in.Size
-		s.Size, some = &n, true
+		s.Size = &n
 	}
 	if in.Valid&(fuse.FATTR_ATIME|fuse.FATTR_ATIME_NOW) != 0 {
 		t := at(in.Atime, in.Atimensec)
 		if in.Valid&fuse.FATTR_ATIME_NOW != 0 {
 			t = now
 		}
-		s.Atime, some = &t, true
+		s.Atime = &t
 	}
 	if in.Valid&(fuse.FATTR_MTIME|fuse.FATTR_MTIME_NOW) != 0 {
 		t := at(in.Mtime, in.Mtimensec)
 		if in.Valid&fuse.FATTR_MTIME_NOW != 0 {
 			t = now
 		}
-		s.Mtime, some = &t, true
+		s.Mtime = &t
 	}
-	return s, some
+	return s
 }
 
 func (f *fileSystem) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -8,9 +9,11 @@ import (
 	"github.com/warrenfs/warren/backend"
 )
 
+const aclPrefix = "system.posix_acl_"
+
 // refused tells whether an xattr is a POSIX ACL where nothing would enforce it.
 func (f *fileSystem) refused(name string) bool {
-	return !f.acl && strings.HasPrefix(name, "system.posix_acl_")
+	return !f.acl && strings.HasPrefix(name, aclPrefix)
 }
 
 func (f *fileSystem) GetXAttr(_ <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
@@ -42,6 +45,11 @@ func (f *fileSystem) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte
 		return 0, f.status("listxattr", err)
 	}
 	var v []byte
+	// Local file systems tell nobody else of trusted attributes.
+	trusted := func(n string) bool { return strings.HasPrefix(n, "trusted.") }
+	if slices.ContainsFunc(names, trusted) && !f.may(in.Pid, capSysAdmin) {
+		names = slices.DeleteFunc(slices.Clone(names), trusted)
+	}
 	for _, n := range names {
 		v = append(append(v, n...), 0)
 	}
@@ -78,5 +86,9 @@ func (f *fileSystem) RemoveXAttr(_ <-chan struct{}, in *fuse.InHeader, name stri
 		return fuse.ENOTSUP
 	}
 	r := f.request(in)
-	return f.status("removexattr", f.view.RemoveXattr(&r, node, name))
+	err := f.view.RemoveXattr(&r, node, name)
+	if backend.KindOf(err) == backend.NoData && strings.HasPrefix(name, aclPrefix) {
+		return fuse.OK // to have no ACL is what was asked for
+	}
+	return f.status("removexattr", err)
 }

@@ -70,7 +70,7 @@ func TestUnmountBelowWhatDoesNotAnswer(t *testing.T) {
 	in, err := os.Open(m.Dir())
 	must(t, err)
 	defer in.Close()
-	s.hub.tests.answer = time.Second
+	s.hub.tests.answer = time.Second / 2
 	far.stall.Store(true)
 	if err := m.Unmount(context.Background(), false); err == nil {
 		t.Error("unmounted through what does not answer")

@@ -50,9 +50,16 @@ func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (back
 		if err := c.seen(node.Ino(), &pl); err != nil {
 			return err
 		}
-		if s == (backend.SetAttr{}) { // chown -1 -1: nothing to do, nothing to refuse
-			c.answerAttr(&pl)
-			return nil
+		if s == (backend.SetAttr{}) { // chown -1 -1
+			mode := disarmed(pl.attr.Mode)
+			if !c.armed(&pl) || mode == pl.attr.Mode { // nothing to do, nothing to refuse
+				c.answerAttr(&pl)
+				return nil
+			}
+			if !c.own && c.r.UID != 0 && c.tx.Op.UID != pl.attr.UID {
+				return backend.NotPermitted
+			}
+			s.Mode = &mode
 		}
 		if err := c.need(policy.Write, &pl, ""); err != nil {
 			return err

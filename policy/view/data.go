@@ -114,15 +114,31 @@ func (c *call) changes(ino backend.Ino) error {
 // Write puts p at off, up to backend.MaxPutBytes of it; N tells how much.
 // Errors: TooBig, NoSpace, IsDir, Denied, ReadOnly.
 func (v *View) Write(r *Request, node backend.NodeID, p []byte, off uint64) (WriteResult, error) {
-	return v.write("write", r, node, p, off, false)
+	return v.write("write", r, node, p, off, anywhere)
+}
+
+// WriteBack is Write of a page that was stored to through a map: it makes no file
+// longer. What stands behind the end (another has cut the file off there) counts as
+// written.
+func (v *View) WriteBack(r *Request, node backend.NodeID, p []byte, off uint64) (WriteResult, error) {
+	return v.write("write", r, node, p, off, within)
 }
 
 // Append puts p at the end of the file, as one step. Off tells where that was.
 func (v *View) Append(r *Request, node backend.NodeID, p []byte) (WriteResult, error) {
-	return v.write("append", r, node, p, 0, true)
+	return v.write("append", r, node, p, 0, behind)
 }
 
-func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off uint64, end bool) (w WriteResult, err error) {
+// reach is where a write may go.
+type reach uint8
+
+const (
+	anywhere reach = iota
+	behind         // to the end of the file, wherever that is
+	within         // before the end
+)
+
+func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off uint64, to reach) (w WriteResult, err error) {
 	c := v.begin(op, r)
 	defer c.end()
 	err = c.in(node, func(c *call) error {
@@ -133,11 +149,20 @@ func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off u
 		if err := c.need(policy.Write, &pl, ""); err != nil {
 			return err
 		}
+		all := len(p)
+		if to == within {
+			p = p[:min(uint64(all), pl.attr.Size-min(off, pl.attr.Size))]
+			if len(p) == 0 {
+				c.show(&pl)
+				w = WriteResult{N: all, Off: off, Attr: c.attr}
+				return nil
+			}
+		}
 		if err := c.disarm(&pl); err != nil {
 			return err
 		}
 		c.noteChange(opWrite, &pl)
-		if end {
+		if to == behind {
 			w, err = c.tx.Append(node.Ino(), p)
 		} else {
 			w, err = c.tx.Write(node.Ino(), p, off)
@@ -146,6 +171,9 @@ func (v *View) write(op string, r *Request, node backend.NodeID, p []byte, off u
 			pl.attr = w.Attr
 			c.show(&pl)
 			w.Attr = c.attr
+		}
+		if w.N == len(p) {
+			w.N = all
 		}
 		return err
 	})
