@@ -75,6 +75,9 @@ func runImport(ctx context.Context, a *app, o *importOptions, src, path string) 
 		io.TeeReader(body, bar))
 	bar.done()
 	if err = errors.Join(err, body.Close()); err != nil {
+		if fi, serr := os.Stat(src); serr == nil && fi.Mode().IsRegular() && control.KindOf(err) == control.KindInvalid {
+			err = hinted(err, "what is imported is a directory or a tar archive (`warren fs put --agent KEY FILE PATH` brings in a file)")
+		}
 		return err
 	}
 	return a.transferred(got, t, "imported to")

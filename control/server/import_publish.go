@@ -156,7 +156,7 @@ func (i *importer) make(p *planned, dir backend.NodeID, name string) (n backend.
 	var a backend.Attr
 	switch p.Type {
 	case archive.File:
-		a, err = i.v.Link(nil, p.Node, dir, name)
+		a, err = i.v.NameNew(p.Node, dir, name)
 		return a.Node, err
 	case archive.Hardlink:
 		to, err := i.linked(p)

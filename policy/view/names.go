@@ -231,9 +231,13 @@ func (v *View) Create(r *Request, parent backend.NodeID, name string, mode uint3
 }
 
 // Tmpfile makes a regular file without a name; Link may give it one. It stays
-// until Space.Dropped.
+// until Space.Dropped. Without a request of a kernel it is how a file is created.
 func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.Attr, error) {
-	c := v.begin("tmpfile", r)
+	op := "tmpfile"
+	if r == nil {
+		op = "create"
+	}
+	c := v.begin(op, r)
 	defer c.end()
 	err := c.in(parent, func(c *call) error {
 		var dir place
@@ -299,6 +303,12 @@ func (c *call) keepsPlaces() bool {
 // CrossVolume, Denied, ReadOnly, TooManyLinks.
 func (v *View) Link(r *Request, node, newParent backend.NodeID, newName string) (backend.Attr, error) {
 	return v.link("link", r, node, newParent, newName, nil)
+}
+
+// NameNew gives a file that Tmpfile made its name, which creates it. Errors are
+// those of Link.
+func (v *View) NameNew(node, parent backend.NodeID, name string) (backend.Attr, error) {
+	return v.link("create", nil, node, parent, name, nil)
 }
 
 // link is Link, told of as op, that calls after, if set, when it is done; with the
