@@ -122,7 +122,7 @@ func (f *fileSystem) Rename(_ <-chan struct{}, in *fuse.RenameIn, name, newName 
 		return fuse.EPERM
 	}
 	flags := view.RenameFlags(in.Flags)
-	if flags&^(view.NoReplace|view.Exchange) != 0 {
+	if !flags.Valid() {
 		return fuse.EINVAL
 	}
 	r := f.request(&in.InHeader)

@@ -199,14 +199,48 @@ func TestXattrsAndLinks(t *testing.T) {
 	if n, err = unix.Getxattr(dir+"/f", "user.most", back); err != nil || !bytes.Equal(back[:max(n, 0)], most) {
 		t.Errorf("a value of 64 KiB: %d bytes, %v", n, err)
 	}
-	if err := unix.Renameat2(unix.AT_FDCWD, dir+"/f", unix.AT_FDCWD, dir+"/f2", unix.RENAME_WHITEOUT); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("whiteout: %v", err)
-	}
 	long := strings.Repeat("n", 256)
 	if err := os.WriteFile(dir+"/"+long, nil, 0o644); !errors.Is(err, unix.ENAMETOOLONG) {
 		t.Errorf("long name: %v", err)
 	}
 	must(t, os.WriteFile(dir+"/"+long[:255], nil, 0o644))
+}
+
+// TestWhiteout: RENAME_WHITEOUT leaves a character device 0:0 under the old name, as
+// overlayfs wants it of what it writes to.
+func TestWhiteout(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	dir, other := s.mount("m", Config{}), s.mount("n", Config{})
+	rename := func(from, to string, flags uint) error {
+		return unix.Renameat2(unix.AT_FDCWD, dir+"/"+from, unix.AT_FDCWD, dir+"/"+to, flags|unix.RENAME_WHITEOUT)
+	}
+	must(t, os.WriteFile(dir+"/a", []byte("A"), 0o644))
+	must(t, os.WriteFile(dir+"/b", []byte("B"), 0o644))
+	must(t, os.Mkdir(dir+"/d", 0o755))
+	if err := rename("a", "b", unix.RENAME_NOREPLACE); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("over what is there, without replacing: %v", err)
+	}
+	must(t, os.Truncate(other+"/a", 1)) // the other mount knows the old name
+	must(t, rename("a", "b", 0))
+	must(t, rename("d", "e", unix.RENAME_NOREPLACE))
+	for _, at := range []string{dir, other} {
+		for _, name := range []string{"a", "d"} {
+			var st unix.Stat_t
+			must(t, unix.Lstat(at+"/"+name, &st))
+			if st.Mode != unix.S_IFCHR || st.Rdev != 0 || st.Nlink != 1 {
+				t.Errorf("%s: mode %o, device %d, %d links", name, st.Mode, st.Rdev, st.Nlink)
+			}
+		}
+		if got, err := os.ReadFile(at + "/b"); err != nil || string(got) != "A" {
+			t.Errorf("b: %q, %v", got, err)
+		}
+		if got, err := listing(at); err != nil || strings.Join(got, " ") != "a b d e" {
+			t.Errorf("listed: %v, %v", got, err)
+		}
+	}
+	must(t, os.Remove(dir+"/a"))
+	must(t, os.Remove(dir+"/d"))
 }
 
 // TestAppendLater: O_APPEND set on a handle that caches.

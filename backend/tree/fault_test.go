@@ -93,6 +93,7 @@ func TestFailedUpdateChangesNothing(t *testing.T) {
 		"rmdir":    func(tx *tree.Txn) error { return tx.Rmdir(backend.RootIno, "e") },
 		"rename":   func(tx *tree.Txn) error { return tx.Rename(ino["d"], "f", ino["e"], "f", 0) },
 		"replace":  func(tx *tree.Txn) error { return tx.Rename(ino["d"], "f", ino["d"], "g", 0) },
+		"whiteout": func(tx *tree.Txn) error { return tx.Rename(ino["d"], "f", ino["d"], "g", tree.Whiteout) },
 		"exchange": func(tx *tree.Txn) error { return tx.Rename(ino["d"], "f", backend.RootIno, "e", tree.Exchange) },
 		"write":    func(tx *tree.Txn) error { return second(tx.Write(ino["f"], page(2), 100)) },
 		"append":   func(tx *tree.Txn) error { return second(tx.Append(ino["f"], page(2))) },

@@ -122,7 +122,7 @@ func (m *model) rename(from *mnode, a string, to *mnode, b string, flags tree.Re
 	if flags == tree.Exchange && dst == nil {
 		return backend.NotFound
 	}
-	if flags == tree.NoReplace && dst != nil {
+	if flags&tree.NoReplace != 0 && dst != nil {
 		return backend.Exist
 	}
 	if src == dst {
@@ -151,6 +151,9 @@ func (m *model) rename(from *mnode, a string, to *mnode, b string, flags tree.Re
 	delete(from.children, a)
 	to.children[b] = src
 	m.reparent(src, to)
+	if flags&tree.Whiteout != 0 {
+		from.children[a] = &mnode{typ: backend.TypeChar, nlink: 1, xattrs: map[string]string{}}
+	}
 	return nil
 }
 

@@ -225,9 +225,17 @@ func (r *runner) remove() {
 
 func (r *runner) renameSome() {
 	from, a, to, b := r.dir(), r.name(), r.dir(), r.name()
-	flags := []tree.RenameFlags{0, 0, 0, tree.NoReplace, tree.Exchange}[r.rnd.IntN(5)]
+	flags := []tree.RenameFlags{0, 0, 0, tree.NoReplace, tree.Exchange, tree.Whiteout, tree.Whiteout | tree.NoReplace}[r.rnd.IntN(7)]
 	werr := r.m.rename(from, a, to, b, flags)
-	err := r.with(func(tx *tree.Txn) error { return tx.Rename(from.ino, a, to.ino, b, flags) })
+	err := r.with(func(tx *tree.Txn) error {
+		err := tx.Rename(from.ino, a, to.ino, b, flags)
+		if left := from.children[a]; err == nil && left != nil && left.ino == 0 {
+			var id backend.NodeID
+			id, _, err = tx.Lookup(from.ino, a)
+			left.ino = id.Ino()
+		}
+		return err
+	})
 	r.same(fmt.Sprintf("rename %s %s flags=%d", a, b, flags), err, werr)
 }
 

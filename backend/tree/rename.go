@@ -15,10 +15,10 @@ type side struct {
 }
 
 // Rename moves a name inside the volume, replacing what newName led to. Flags:
-// NoReplace, Exchange. Errors: those of rename(2); Busy for the root of a
-// volume.
+// NoReplace, Exchange, Whiteout. Errors: those of rename(2); Busy for the root of
+// a volume.
 func (tx *Txn) Rename(parent backend.Ino, name string, newParent backend.Ino, newName string, flags RenameFlags) error {
-	if flags&^(NoReplace|Exchange) != 0 || flags == NoReplace|Exchange {
+	if !flags.Valid() {
 		return backend.Invalid
 	}
 	if err := checkName(newName); err != nil {
@@ -41,7 +41,13 @@ func (tx *Txn) Rename(parent backend.Ino, name string, newParent backend.Ino, ne
 	if flags&Exchange != 0 {
 		return tx.exchange(from, to)
 	}
-	return tx.move(from, to)
+	if flags&Whiteout == 0 {
+		return tx.move(from, to, nil)
+	}
+	if err := tx.t.room.check(0); err != nil {
+		return err
+	}
+	return tx.move(from, to, &inode{})
 }
 
 func (tx *Txn) side(dir backend.Ino, name string) (*side, error) {
@@ -121,11 +127,15 @@ func (w *writer) relink(ino backend.Ino, r *record, l, m Link) {
 	w.putLink(ino, m)
 }
 
-func (tx *Txn) move(from, to *side) error {
+// move does a rename; white, if not nil, becomes the inode of what is left under
+// the old name.
+func (tx *Txn) move(from, to *side, white *inode) error {
 	now := tx.t.clock()
 	same := from.dir == to.dir
 	frec, trec := from.dir.rec, to.dir.rec
-	frec.entries--
+	if white == nil {
+		frec.entries--
+	}
 	tx.touchDir(&frec, now)
 	if same {
 		trec = frec
@@ -147,7 +157,11 @@ func (tx *Txn) move(from, to *side) error {
 			}
 			w.putInode(to.ent.ino, &dst)
 		}
-		w.delete(direntKey(tx.v.id, from.link.Parent, from.link.Name))
+		if white == nil {
+			w.delete(direntKey(tx.v.id, from.link.Parent, from.link.Name))
+		} else {
+			tx.putWhiteout(w, white, from, now)
+		}
 		w.putDirent(to.link.Parent, to.link.Name, from.ent)
 		w.putInode(from.ent.ino, &src)
 		if !same {
@@ -171,7 +185,21 @@ func (tx *Txn) move(from, to *side) error {
 		tx.setRecord(to.node, &dst)
 		tx.unlinked(to.node)
 	}
+	if white != nil {
+		tx.cacheName(from.dir, from.link.Name, dent{ino: white.ino, typ: backend.TypeChar})
+		tx.v.cachePut(white)
+		tx.changed(Change{Kind: EntryAdded, Node: tx.node(from.link.Parent), Name: from.link.Name, Child: tx.node(white.ino)})
+	}
 	return nil
+}
+
+// putWhiteout makes n the whiteout that stays under from's name.
+func (tx *Txn) putWhiteout(w *writer, n *inode, from *side, now backend.Time) {
+	n.rec = tx.newNode(w, CreateSpec{Type: backend.TypeChar}, &from.dir.rec, now)
+	n.rec.link = from.link
+	n.ino = w.nextIno()
+	w.putDirent(from.link.Parent, from.link.Name, dent{ino: n.ino, typ: backend.TypeChar})
+	w.putInode(n.ino, &n.rec)
 }
 
 // movedChanges reports a move; what to led to before must still be loaded.

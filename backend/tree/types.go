@@ -104,7 +104,13 @@ type RenameFlags uint32
 const (
 	NoReplace RenameFlags = 1
 	Exchange  RenameFlags = 2
+	Whiteout  RenameFlags = 4 // leave a character device 0:0 under the old name
 )
+
+// Valid tells whether rename(2) takes the flags together.
+func (f RenameFlags) Valid() bool {
+	return f&^(NoReplace|Exchange|Whiteout) == 0 && (f&Exchange == 0 || f == Exchange)
+}
 
 // Link is one name of an inode inside its volume.
 type Link struct {

@@ -186,6 +186,7 @@ type RenameFlags = tree.RenameFlags
 const (
 	NoReplace = tree.NoReplace
 	Exchange  = tree.Exchange
+	Whiteout  = tree.Whiteout
 )
 
 // WriteResult tells where bytes went and what the file is like now.

@@ -185,7 +185,8 @@ func TestBadNames(t *testing.T) {
 			}
 		}
 	}
-	w.kind(v.Rename(nil, w.node("/agents/web/workspace"), "a", w.node("/agents/web/workspace"), "b", 4), backend.Invalid, "rename flags")
+	w.kind(v.Rename(nil, w.node("/agents/web/workspace"), "a", w.node("/agents/web/workspace"), "b", 8), backend.Invalid, "rename flags")
+	w.kind(v.Rename(nil, w.node("/agents/web/workspace"), "a", w.node("/agents/web/workspace"), "b", view.Exchange|view.Whiteout), backend.Invalid, "rename flags")
 	w.kind(v.Rename(nil, w.node("/agents/web/workspace"), "a", w.node("/agents/web/workspace"), "b", 3), backend.Invalid, "rename flags")
 	_, err := v.Mknod(nil, w.node("/agents/web/workspace"), "a", backend.TypeDir, 0o755, 0)
 	w.kind(err, backend.Invalid, "mknod of a directory")

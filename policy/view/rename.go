@@ -8,7 +8,7 @@ import (
 	"github.com/warrenfs/warren/policy"
 )
 
-// Rename moves a name, replacing what newName led to. Flags: NoReplace,
+// Rename moves a name, replacing what newName led to. Flags: NoReplace, Whiteout,
 // Exchange. Errors: those of rename(2); CrossVolume, also for a directory of which
 // too much would have to be looked at (see maxFreed); Denied, ReadOnly; Busy for the
 // root of a volume.
@@ -28,7 +28,7 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 	if err := checkName(newName); err != nil {
 		return err
 	}
-	if flags&^(NoReplace|Exchange) != 0 || flags == NoReplace|Exchange {
+	if !flags.Valid() {
 		return backend.Invalid
 	}
 	if parent.Volume() != newParent.Volume() {
@@ -129,6 +129,11 @@ func (m *move) allowed() error {
 	if err := m.stays(&m.from, &m.to); err != nil {
 		return err
 	}
+	if m.flags&Whiteout != 0 {
+		if err := c.needName(&m.from.dir, m.from.name, backend.TypeChar); err != nil {
+			return err
+		}
+	}
 	switch {
 	case m.flags&Exchange != 0 && !m.to.there:
 		return backend.NotFound
@@ -182,7 +187,7 @@ func (m *move) zone(e *end) policy.Zone {
 
 func (m *move) do() error {
 	c, kept := m.c, false
-	replaces := m.to.there && m.flags == 0 && m.to.node.attr.Node != m.from.node.attr.Node
+	replaces := m.to.there && m.flags&(NoReplace|Exchange) == 0 && m.to.node.attr.Node != m.from.node.attr.Node
 	if replaces {
 		var err error
 		if kept, err = c.losesName(&m.to.dir, m.to.name, m.to.node.ino()); err != nil {

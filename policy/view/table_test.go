@@ -69,6 +69,7 @@ var operations = []operation{
 	{"rename", "cdm", func(v *view.View, s scene) error { return v.Rename(nil, s.dir, "f", s.dir, "new", 0) }},
 	{"rename over", "cdm", func(v *view.View, s scene) error { return v.Rename(nil, s.dir, "f", s.dir, "l", 0) }},
 	{"rename into", "cdm", func(v *view.View, s scene) error { return v.Rename(nil, s.dir, "f", s.sub, "f", view.NoReplace) }},
+	{"rename with a whiteout", "cdm", func(v *view.View, s scene) error { return v.Rename(nil, s.dir, "f", s.dir, "new", view.Whiteout) }},
 	{"exchange", "cdm", func(v *view.View, s scene) error { return v.Rename(nil, s.dir, "f", s.dir, "d", view.Exchange) }},
 	{"open to read", "r", func(v *view.View, s scene) error { return second(v.Open(nil, s.file, view.OpenFlags{Read: true})) }},
 	{"open to run", "r", func(v *view.View, s scene) error { return second(v.Open(nil, s.file, view.OpenFlags{Exec: true})) }},
