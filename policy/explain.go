@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -112,7 +113,10 @@ func (s *snapshot) examples(r *rule) error {
 		for example := range strings.SplitSeq(string(text), ";") {
 			got, err := s.applies(r, strings.Fields(example))
 			if err == nil && got != want.match {
-				err = fmt.Errorf("the policy applies: %t", got)
+				err = errors.New("the policy applies to it")
+				if want.match {
+					err = errors.New("the policy does not apply to it")
+				}
 			}
 			if err != nil {
 				return fmt.Errorf("%s:%d:%d: %s: @%s %q: %w", r.file, r.line, r.column, r.id, want.note, strings.TrimSpace(example), err)

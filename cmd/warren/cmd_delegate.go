@@ -18,7 +18,7 @@ type delegateOptions struct {
 
 func newDelegateCommand(a *app) *cobra.Command {
 	o := &delegateOptions{}
-	begin := command("begin [--agent KEY] --to KEY [--project NAME]", "Make a delegate's project ready, and print an id to ask for its changes with", cobra.NoArgs,
+	begin := command("begin [--agent KEY] --to KEY [--project NAME]", "Make a delegate's project ready, and print an id to ask for its changes with (--quiet: the id alone)", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runDelegateBegin(ctx, a, o) })
 	begin.Flags().StringVar(&o.To, "to", "", "`KEY` of the agent that is to work")
 	begin.Flags().StringVar(&o.Project, "project", "", "`NAME` of a directory of its workspace, gone on with or made, or /projects/NAME (default: a fresh one)")
@@ -42,6 +42,10 @@ func runDelegateBegin(ctx context.Context, a *app, o *delegateOptions) error {
 		return err
 	}
 	return a.answer(d, func(w io.Writer) {
+		if a.quiet {
+			_, _ = fmt.Fprintln(w, d.ID)
+			return
+		}
 		facts(w, "delegate", d.Delegate, "project", shown(w, d.Project), "workspace", shown(w, d.Workspace), "id", d.ID)
 	})
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,9 +38,9 @@ func runRetentionShow(ctx context.Context, a *app) error {
 	return a.answer(all, func(w io.Writer) {
 		var rows [][]string
 		for _, r := range all {
-			rows = append(rows, []string{r.Kind, r.Age})
+			rows = append(rows, []string{r.Kind, ageText(r.Age)})
 		}
-		table(w, []string{"KIND", "KEPT FOR"}, rows)
+		table(w, []string{"KIND", "COLLECTED AFTER"}, rows)
 	})
 }
 
@@ -62,5 +64,18 @@ func runRetentionCollect(ctx context.Context, a *app, o *retentionOptions) error
 	if o.DryRun {
 		does = "would remove"
 	}
-	return a.done(got, "%s %d files and directories of %s; %d could not be", does, got.Removed, size(got.Bytes), got.Failed)
+	left := ""
+	if got.Failed > 0 {
+		left = fmt.Sprintf("; %d could not be", got.Failed)
+	}
+	return a.done(got, "%s %d files and directories of %s%s", does, got.Removed, size(got.Bytes), left)
+}
+
+// ageText shows an age of whole days as such; any other, and never, as it is.
+func ageText(age string) string {
+	const day = 24 * time.Hour
+	if d, err := time.ParseDuration(age); err == nil && d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return age
 }

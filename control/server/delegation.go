@@ -151,6 +151,9 @@ func (s *Server) delegationChanges(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	since, err := c.Open(t.Since)
+	if backend.KindOf(err) == backend.Invalid {
+		return failf(backend.Invalid, "the id is of a delegation that somebody else began; ask as who began it (--agent)")
+	}
 	if err != nil {
 		return err
 	}
