@@ -84,6 +84,7 @@ func TestUnmountBelowWhatDoesNotAnswer(t *testing.T) {
 	if _, err := in.Readdirnames(1); err == nil {
 		t.Error("the mount still answers")
 	}
+	s.hub.tests.answer = 0
 	s.unmount(other)
 	close(far.release)
 	for end := time.Now().Add(time.Minute); stillMounted(m.Dir(), m.minor); time.Sleep(10 * time.Millisecond) {
