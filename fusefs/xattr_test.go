@@ -58,7 +58,8 @@ func TestTrustedAttributes(t *testing.T) {
 	}
 }
 
-// TestChownOfNobody: chown to -1, -1 takes set-id bits like any, of whoever may.
+// TestChownOfNobody: chown to -1, -1 takes set-id bits like any, of whoever may; of
+// others it changes nothing.
 func TestChownOfNobody(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -76,7 +77,7 @@ func TestChownOfNobody(t *testing.T) {
 		uid  uintptr
 		want string
 		left uint32
-	}{{0o6755, 0, "", 0o755}, {0o6755, 12345, "", 0o755}, {0o6755, 12346, "operation not permitted", 0o6755}, {0o6745, 0, "", 0o2745}, {0o755, 12346, "", 0o755}} {
+	}{{0o6755, 0, "", 0o755}, {0o6755, 12345, "", 0o755}, {0o6755, 12346, "", 0o6755}, {0o6745, 0, "", 0o2745}, {0o755, 12346, "", 0o755}} {
 		must(t, unix.Chmod(m+"/f", c.mode))
 		got := inThreadOf(c.uid, func() string {
 			if err := unix.Fchown(int(f.Fd()), -1, -1); err != nil {
@@ -88,6 +89,37 @@ func TestChownOfNobody(t *testing.T) {
 		must(t, unix.Fstat(int(f.Fd()), &st))
 		if got != c.want || st.Mode&0o7777 != c.left {
 			t.Errorf("%o, by %d: %q, %o", c.mode, c.uid, got, st.Mode&0o7777)
+		}
+	}
+}
+
+// TestWriteOfAnother: who may write but is not the owner writes, and set-id bits go.
+func TestWriteOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	m := s.mount("m", Config{AllowOther: true})
+	must(t, os.WriteFile(m+"/f", nil, 0o644))
+	must(t, os.Chown(m+"/f", 12345, 12345))
+	for _, flags := range []int{os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND} {
+		for _, mode := range []uint32{0o4777, 0o2777, 0o6777} {
+			must(t, unix.Chmod(m+"/f", mode))
+			f, err := os.OpenFile(m+"/f", flags, 0)
+			must(t, err)
+			got := inThreadOf(12346, func() string {
+				if _, err := unix.Write(int(f.Fd()), []byte("x")); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			must(t, f.Close())
+			var st unix.Stat_t
+			must(t, unix.Stat(m+"/f", &st))
+			if got != "" || st.Mode&0o7777 != 0o777 {
+				t.Errorf("%o, opened with %#x: %q, %o", mode, flags, got, st.Mode&0o7777)
+			}
 		}
 	}
 }
