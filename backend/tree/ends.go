@@ -71,9 +71,13 @@ func (e *ends) drop(end uint64) {
 func (e *ends) forget(asks int32) { *e = ends{asks: asks} }
 
 // endsIn is ends.in of n's file, whose extents kv shows as they are. It reads the
-// ends when it was called often enough.
+// ends when it was called often enough for what is not the end of the file, where one
+// lookup mostly does.
 func (v *volume) endsIn(kv backend.Tx, n *inode, from, to uint64) ([]uint64, bool) {
 	if !n.ends.known {
+		if to >= n.rec.extents.high {
+			return nil, false
+		}
 		if n.ends.asks++; n.ends.asks < learnAfter {
 			return nil, false
 		}
@@ -84,7 +88,8 @@ func (v *volume) endsIn(kv backend.Tx, n *inode, from, to uint64) ([]uint64, boo
 
 // learnEnds reads the ends of n's file, unless they are too many.
 func (v *volume) learnEnds(kv backend.Tx, n *inode) {
-	list := make([]uint64, 0, 64)
+	var few [64]uint64
+	list := few[:0]
 	start := appendIno(nil, famExtent, v.id, n.ino)
 	err := kv.ScanKeys(start, backend.PrefixEnd(start), func(k []byte) error {
 		if len(k) != 21 || len(list) == maxEnds {
@@ -98,7 +103,7 @@ func (v *volume) learnEnds(kv backend.Tx, n *inode) {
 		n.ends.forget(-maxEnds)
 		return
 	}
-	n.ends = ends{list: list, known: true}
+	n.ends = ends{list: slices.Clone(list), known: true} // no longer than it is
 	v.reweigh(n)
 }
 
