@@ -32,7 +32,7 @@ func (tx *Txn) Amend(ino backend.Ino, p []byte, off uint64) (backend.Attr, error
 		r = n.rec
 		tx.touchDir(&r, now)
 		if tx.Op.KillPriv {
-			killPriv(&r)
+			r.mode = KillPriv(r.mode)
 		}
 		if err := w.resize(ino, &r, off); err != nil {
 			return err

@@ -73,20 +73,21 @@ func (tx *Txn) setOwner(r *record, s backend.SetAttr) {
 	}
 	owner := s.UID != nil || s.GID != nil
 	if r.typ != backend.TypeDir && (owner || (s.Size != nil && tx.Op.KillPriv)) {
-		killPriv(r)
+		r.mode = KillPriv(r.mode)
 	}
 	if s.Mode != nil {
 		r.mode = *s.Mode & 0o7777
 	}
 }
 
-// killPriv clears set-user-id, and set-group-id where the group may execute
-// (without that bit it marks mandatory locking and stays).
-func killPriv(r *record) {
-	r.mode &^= 0o4000
-	if r.mode&0o010 != 0 {
-		r.mode &^= 0o2000
+// KillPriv is a mode without set-user-id, and without set-group-id where the group may
+// execute (without that bit it marks mandatory locking and stays).
+func KillPriv(mode uint32) uint32 {
+	mode &^= 0o4000
+	if mode&0o010 != 0 {
+		mode &^= 0o2000
 	}
+	return mode
 }
 
 func setTimes(r *record, s backend.SetAttr) {

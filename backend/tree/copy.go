@@ -105,7 +105,7 @@ func (tx *Txn) copyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n ui
 		r = d.rec
 		tx.touchDir(&r, now)
 		if tx.Op.KillPriv {
-			killPriv(&r)
+			r.mode = KillPriv(r.mode)
 		}
 		err := src.same(w.kv)
 		if err == nil {
@@ -129,7 +129,7 @@ func (tx *Txn) copyFrom(src Source, srcOff uint64, dst backend.Ino, dstOff, n ui
 
 func (w *writer) copyRange(s *Source, srcOff uint64, dst backend.Ino, r *record, dstOff, n uint64) (uint64, error) {
 	var take []extent
-	each := func(e *extent) error {
+	err := w.extentsIn(s.v, s.ino, s.rec.extents.high, srcOff, srcOff+n, func(e *extent) error {
 		if s.rec.extents.void(e) {
 			return nil
 		}
@@ -141,13 +141,7 @@ func (w *writer) copyRange(s *Source, srcOff uint64, dst backend.Ino, r *record,
 		c.inline = slices.Clone(c.inline)
 		take = append(take, c)
 		return nil
-	}
-	var err error
-	if high := s.rec.extents.high; s.v == w.v {
-		err = w.extentsIn(s.ino, high, srcOff, srcOff+n, each)
-	} else {
-		err = extentsIn(w.kv, s.v.id, s.ino, high, srcOff, srcOff+n, each)
-	}
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -3,7 +3,6 @@ package tree
 import (
 	"errors"
 	"slices"
-	"sort"
 
 	"github.com/warrenfs/warren/backend"
 )
@@ -49,7 +48,8 @@ func (e *ends) in(from, to uint64) ([]uint64, bool) {
 
 // after is the place of the first end behind off.
 func (e *ends) after(off uint64) int {
-	return sort.Search(len(e.list), func(i int) bool { return e.list[i] > off })
+	i, _ := slices.BinarySearch(e.list, off+1)
+	return i
 }
 
 // put notes an extent, drop that there is none any more.
@@ -141,28 +141,23 @@ func (v *volume) unsure(all []moved) {
 	}
 }
 
-// extentsIn is extentsIn of a file of w's volume, none of whose extents ends after
-// high.
-func (w *writer) extentsIn(ino backend.Ino, high, from, to uint64, fn func(*extent) error) error {
-	if from >= high {
-		return nil
+// extentsIn is extentsIn of a file of any volume; where that is w's own, by the ends
+// that are known.
+func (w *writer) extentsIn(v *volume, ino backend.Ino, high, from, to uint64, fn func(*extent) error) error {
+	if v == w.v && from < high && !slices.ContainsFunc(w.moved, func(m moved) bool { return m.ino == ino }) {
+		if n := v.inodes[ino]; n != nil {
+			if at, ok := v.endsIn(w.kv, n, from, to); ok {
+				return lookUpExtents(w.kv, v.id, ino, at, from, to, fn)
+			}
+		}
 	}
-	n := w.v.inodes[ino]
-	if n == nil || slices.ContainsFunc(w.moved, func(m moved) bool { return m.ino == ino }) {
-		return extentsIn(w.kv, w.v.id, ino, high, from, to, fn)
-	}
-	at, ok := w.v.endsIn(w.kv, n, from, to)
-	if !ok {
-		return extentsIn(w.kv, w.v.id, ino, high, from, to, fn)
-	}
-	return lookUpExtents(w.kv, w.v.id, ino, at, from, to, fn)
+	return extentsIn(w.kv, v.id, ino, high, from, to, fn)
 }
 
 // eachExtent is extentsIn of n's file from an offset to its end, for one who stops
 // at what it looks for.
 func (v *volume) eachExtent(kv backend.Tx, n *inode, from uint64, fn func(*extent) error) error {
 	size := n.rec.size
-	v.endsIn(kv, n, from, size)
 	if !n.ends.known {
 		return extentsIn(kv, v.id, n.ino, n.rec.extents.high, from, size, fn)
 	}

@@ -27,7 +27,7 @@ func (w *writer) resize(ino backend.Ino, r *record, size uint64) error {
 func (w *writer) clear(ino backend.Ino, r *record, from, to uint64) error {
 	var over []extent
 	many := false
-	err := w.extentsIn(ino, r.extents.high, from, to, func(e *extent) error {
+	err := w.extentsIn(w.v, ino, r.extents.high, from, to, func(e *extent) error {
 		if len(over) == sweepMax {
 			many = true
 			return backend.ErrStop

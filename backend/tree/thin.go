@@ -103,7 +103,7 @@ func (tx *Txn) thin(ino backend.Ino, left remains, most uint64) error {
 func (w *writer) pieces(ino backend.Ino, r *record, left remains, most uint64) ([]extent, error) {
 	var out []extent
 	used := uint64(0)
-	err := w.extentsIn(ino, r.extents.high, left.from, left.to, func(e *extent) error {
+	err := w.extentsIn(w.v, ino, r.extents.high, left.from, left.to, func(e *extent) error {
 		if e.inline != nil || e.ref.ID != left.id {
 			return nil
 		}

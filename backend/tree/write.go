@@ -51,7 +51,7 @@ func (tx *Txn) write(n *inode, p []byte, off uint64) (WriteResult, error) {
 		r = n.rec
 		tx.touchDir(&r, now)
 		if tx.Op.KillPriv {
-			killPriv(&r)
+			r.mode = KillPriv(r.mode)
 		}
 		if err := w.write(n.ino, &r, off, p); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (w *writer) write(ino backend.Ino, r *record, off uint64, p []byte) error {
 // high; inline bytes are copied.
 func (w *writer) overlap(ino backend.Ino, high, lo, hi uint64) ([]extent, error) {
 	var out []extent
-	err := w.extentsIn(ino, high, lo, hi, func(e *extent) error {
+	err := w.extentsIn(w.v, ino, high, lo, hi, func(e *extent) error {
 		c := *e
 		c.inline = slices.Clone(e.inline)
 		out = append(out, c)

@@ -5,21 +5,13 @@ import (
 	"testing"
 
 	"github.com/warrenfs/warren/backend"
-	"github.com/warrenfs/warren/policy/view"
 )
 
 // TestLongListings: a listing is whole and in order, however many pieces it comes in.
 func TestLongListings(t *testing.T) {
 	f := newFixture(t)
 	f.soul("a")
-	v, err := f.server.Space.Open(view.Options{Agent: "a", UID: backend.OwnerID, GID: backend.OwnerID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := v.Resolve("/agents/a/workspace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, at := workspaceOf(t, f)
 	made := 0
 	for _, n := range []int{0, 1, listAtOnce - 1, listAtOnce, listAtOnce + 1, 2*listAtOnce + 5} {
 		for ; made < n; made++ {

@@ -51,7 +51,7 @@ func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (back
 			return err
 		}
 		if s == (backend.SetAttr{}) { // chown to -1, -1; or a write, which takes the bits itself
-			mode := disarmed(pl.attr.Mode)
+			mode := tree.KillPriv(pl.attr.Mode)
 			stranger := !c.own && c.r.UID != 0 && c.tx.Op.UID != pl.attr.UID
 			if !c.armed(&pl) || mode == pl.attr.Mode || stranger {
 				c.answerAttr(&pl)

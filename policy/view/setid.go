@@ -24,15 +24,6 @@ func (c *call) armed(pl *place) bool {
 	return pl.attr.Mode&setIDBits != 0 && pl.attr.Type == backend.TypeRegular
 }
 
-// disarmed is a mode without what chown takes of it: set-group-id stays where the
-// group may not execute.
-func disarmed(mode uint32) uint32 {
-	if mode&0o010 != 0 {
-		return mode &^ setIDBits
-	}
-	return mode &^ 0o4000
-}
-
 // made tells whether the view's agent created pl, and not one that had its key
 // before.
 func (c *call) made(pl *place) bool {
