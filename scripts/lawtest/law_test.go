@@ -115,8 +115,19 @@ var law = map[string]rule{
 	"scripts/soak":       {may: []string{"scripts/stack"}, why: "drives the program from outside, as a user does"},
 	"scripts/lifetest":   {may: []string{"scripts/stack", "control", "fusefs/mountinfo"}, why: "drives the program from outside, reads its JSON, and looks at mounts without touching them"},
 	"scripts/fulltest":   {may: []string{"scripts/stack", "control"}, why: "drives the program from outside, and reads its JSON"},
+	"scripts/suite":      {why: "runs the tests, knows none of them"},
+	"scripts/waits":      {why: "how tests wait: all of them may import it, so it imports nothing"},
 	"scripts/bench":      {why: "drives programs from outside, ours and others"},
 	"scripts/nullfs":     {why: "the floor that bench compares with: FUSE and nothing of ours"},
+}
+
+// waits is the package that every test may import, and every package that is
+// part of tests only.
+const waits = "scripts/waits"
+
+// forTests reports whether a package is part of tests only.
+func forTests(dir string) bool {
+	return strings.HasPrefix(dir, "scripts/") || dir == "backend/backendtest"
 }
 
 // wiring are the files of cmd/warren that may import anything: the daemon
@@ -162,6 +173,9 @@ func TestImportLaw(t *testing.T) {
 		may := r.may
 		if s.test {
 			may = append(slices.Clone(may), r.tests...)
+		}
+		if s.test || forTests(s.dir) {
+			may = append(slices.Clone(may), waits)
 		}
 		if _, ok := wiring[path.Join(s.dir, s.name)]; ok {
 			may = []string{"..."}
