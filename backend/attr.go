@@ -32,6 +32,12 @@ func TimeOf(t time.Time) Time {
 	return Time(t.UnixNano())
 }
 
+// TimeOfUnix clamps seconds and nanoseconds since the epoch into the range of Time.
+// time.Unix would wrap near the ends of int64.
+func TimeOfUnix(sec int64, nsec uint32) Time {
+	return TimeOf(time.Unix(min(max(sec, minTime.Unix()), maxTime.Unix()+1), int64(nsec)))
+}
+
 // Time gives t as a time.Time in UTC.
 func (t Time) Time() time.Time { return time.Unix(0, int64(t)).UTC() }
 

@@ -152,7 +152,7 @@ func (f *fileSystem) blindTimeout(node nodeID, set func(time.Duration)) {
 func setAttrOf(in *fuse.SetAttrIn) (s backend.SetAttr) {
 	now := backend.TimeOf(time.Now())
 	at := func(sec uint64, nsec uint32) backend.Time {
-		return backend.TimeOf(time.Unix(int64(sec), int64(nsec)))
+		return backend.TimeOfUnix(int64(sec), nsec)
 	}
 	if in.Valid&fuse.FATTR_MODE != 0 {
 		m := in.Mode & 0o7777

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/posixtest"
+	"golang.org/x/sys/unix"
 )
 
 // notPosix are entries of the suite that fail on every file system of Linux.
@@ -38,5 +39,22 @@ func TestPosix(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestFarTimes: a time beyond the range of the store is the last one or the first
+// one of it, never one of another century.
+func TestFarTimes(t *testing.T) {
+	s := newStack(t, memDriver)
+	s.watch(time.Minute)
+	file := filepath.Join(s.mount("m", Config{}), "f")
+	must(t, os.WriteFile(file, nil, 0o644))
+	for sec, year := range map[int64]int{10_413_792_000: 2262, 1<<63 - 1: 2262, 1 << 62: 2262, -11_676_096_000: 1677, -1 << 63: 1677, 9_223_372_036: 2262} {
+		must(t, unix.UtimesNanoAt(unix.AT_FDCWD, file, []unix.Timespec{{Sec: sec}, {Sec: sec}}, 0))
+		var st unix.Stat_t
+		must(t, unix.Stat(file, &st))
+		if got := time.Unix(st.Mtim.Sec, 0).UTC().Year(); got != year || st.Mtim != st.Atim {
+			t.Errorf("%d s: year %d, want %d", sec, got, year)
+		}
 	}
 }

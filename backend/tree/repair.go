@@ -27,7 +27,7 @@ const maxPasses = 4
 // and run again.
 func Repair(ctx context.Context, s backend.Store, c backend.Content, o CheckOptions, did func(Problem)) error {
 	for range maxPasses {
-		f := &fixer{ctx: ctx, store: s, content: c, opt: o, report: did, now: backend.Time(time.Now().UnixNano()),
+		f := &fixer{ctx: ctx, store: s, content: c, opt: o, report: did, now: backend.TimeOf(time.Now()),
 			vols: map[backend.VolumeID]*volfix{}, named: map[uint64]int{}}
 		if err := s.View(ctx, func(kv backend.Tx) error { return f.look(kv) }); err != nil {
 			return err

@@ -84,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Tree, error) {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	if t.clock == nil {
-		t.clock = func() backend.Time { return backend.Time(time.Now().UnixNano()) }
+		t.clock = func() backend.Time { return backend.TimeOf(time.Now()) }
 	}
 	if t.limit <= 0 {
 		t.limit = 150_000

@@ -149,12 +149,24 @@ func (r *Reader) entry(h *tar.Header) (*Entry, error) {
 	return e, nil
 }
 
-// known keeps a time out that is none.
+// Seconds since the epoch of the first and the last year that JSON can say.
+var (
+	firstSecond = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC).Unix()
+	lastSecond  = time.Date(9999, 12, 30, 0, 0, 0, 0, time.UTC).Unix()
+)
+
+// timeOf clamps a time into the years that JSON can say.
+func timeOf(sec, nsec int64) time.Time {
+	return time.Unix(min(max(sec, firstSecond), lastSecond), nsec)
+}
+
+// known returns t in the years that JSON can say, and the zero time for a time that
+// is not known.
 func known(t time.Time) time.Time {
 	if t.IsZero() || t.Unix() == 0 && t.Nanosecond() == 0 {
 		return time.Time{}
 	}
-	return t
+	return timeOf(t.Unix(), int64(t.Nanosecond()))
 }
 
 // BadPath tells why a Reader would refuse an entry of this path; "": it would not.

@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -283,7 +282,7 @@ func travels(name string) bool {
 
 func entryOf(p string, t Type, st *unix.Stat_t) *Entry {
 	e := &Entry{Path: p, Type: t, Mode: st.Mode & 0o7777, Owner: ID{st.Uid, st.Gid},
-		Atime: time.Unix(st.Atim.Unix()), Mtime: time.Unix(st.Mtim.Unix())}
+		Atime: timeOf(st.Atim.Unix()), Mtime: timeOf(st.Mtim.Unix())}
 	if t == File {
 		e.Size = st.Size
 	}

@@ -187,6 +187,26 @@ func everything(t *testing.T) []byte {
 	return tarOf(t, dirOf("./"), ro, d, s, fifo, big, linkOf(tar.TypeLink, "hard", "d/big"), reg("implied/dir/f"), reg("empty/"+strings.Repeat("n", 200)))
 }
 
+// TestImportOfFarTimes: a time beyond the range of the store is the last one or the
+// first one of it.
+func TestImportOfFarTimes(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	late, far, early := reg("late"), reg("far"), reg("early")
+	late.ModTime, far.ModTime, early.ModTime = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<62, 0), time.Date(1600, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, h := range []*tar.Header{late, far, early} {
+		h.Format = tar.FormatPAX
+	}
+	if got, err := f.imports("a", "app", tarOf(t, late, far, early)); err != nil || got.SkippedCount != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for name, year := range map[string]int{"late": 2262, "far": 2262, "early": 1677} {
+		if d, err := f.client.Stat(t.Context(), "a", "app/"+name, false); err != nil || d.Mtime.Year() != year {
+			t.Errorf("%s: %v, %v", name, d.Mtime, err)
+		}
+	}
+}
+
 // TestImportThenExportIsTheSame: modes, owners, times, xattrs, hard links, holes,
 // odd names.
 func TestImportThenExportIsTheSame(t *testing.T) {

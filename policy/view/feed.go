@@ -134,7 +134,7 @@ func (v *View) FeedSince(ctx context.Context, t time.Time) (uint64, error) {
 	if v.s.feed == nil {
 		return 0, &backend.Error{Op: "log", Kind: backend.Unsupported, Err: ErrNoFeed}
 	}
-	return v.s.feed.Since(ctx, backend.Time(t.UnixNano()))
+	return v.s.feed.Since(ctx, backend.TimeOf(t))
 }
 
 // FeedWait returns when the feed has an event after a number, whether or not the
@@ -245,7 +245,7 @@ func (v *View) seesPath(p *policy.Principal, path string, at backend.Time) bool 
 			return false
 		}
 	case policy.ZoneUser:
-		if since := v.s.engine.Facts().UsersSince[vol.Owner]; !since.IsZero() && int64(at) < since.UnixNano() {
+		if since := v.s.engine.Facts().UsersSince[vol.Owner]; !since.IsZero() && at < backend.TimeOf(since) {
 			return false
 		}
 	}

@@ -37,7 +37,7 @@ func (c *call) made(pl *place) bool {
 // before tells whether at is before a was added: who did something then under
 // a's key was another agent, now removed.
 func before(at backend.Time, a policy.Agent) bool {
-	return !a.Since.IsZero() && int64(at) < a.Since.UnixNano()
+	return !a.Since.IsZero() && at < backend.TimeOf(a.Since)
 }
 
 // disarm prepares for a change of a file's content or owner, which is decided on:
