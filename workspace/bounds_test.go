@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
 )
@@ -117,7 +118,7 @@ func TestNewsAtTheMinute(t *testing.T) {
 	var mu sync.Mutex
 	at := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
 	var meanwhile func()
-	h := fedHouse(t, workspace.Options{Now: func() time.Time {
+	h := fedHouse(t, workspace.Options{Clock: uptime.New(func() time.Time {
 		mu.Lock()
 		do := meanwhile
 		meanwhile = nil
@@ -128,7 +129,7 @@ func TestNewsAtTheMinute(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return at
-	}})
+	}, nil)})
 	web, mate := h.as("web"), h.as("mate")
 	look := func() workspace.News {
 		t.Helper()

@@ -24,7 +24,7 @@ func (l *Layer) Collect(ctx context.Context, v *view.View, days int, dry bool, m
 	if days == 0 {
 		days = DefaultMaxAge
 	}
-	oldest := l.reg.now().Add(-time.Duration(days) * 24 * time.Hour)
+	oldest := l.reg.clock.Before(time.Duration(days) * 24 * time.Hour)
 	out := []Workspace{}
 	for _, w := range l.reg.Workspaces() {
 		if w.Kind != KindDevice || w.UUID == DefaultWorkspace || !w.Accessed.Before(oldest) || mounted(w.Path()) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/policy"
 )
 
@@ -21,6 +22,8 @@ type Grant struct {
 	By      string    `json:"by,omitempty"` // the agent that gave it; "": the administrator
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
+
+	end uptime.Deadline // of Expires, by both clocks
 }
 
 // Bounds of grants.
@@ -28,8 +31,8 @@ const (
 	maxGrants   = 1000 // in force at a time
 	maxGiven    = 100  // of these by one agent that is no orchestrator: it does not use up those of others
 	maxGrantTTL = 366 * 24 * time.Hour
-	// maxExpiryWait is how long the clock of the day is not looked at: it may be
-	// set meanwhile.
+	// maxExpiryWait is how long the clocks are not looked at: the wall clock may be
+	// set, and the machine may sleep.
 	maxExpiryWait = time.Minute
 	// expiryRetry is when an expiry that could not take effect is tried again.
 	expiryRetry = time.Second
@@ -47,17 +50,16 @@ type policies struct {
 
 // Grants lists the grants that have not expired, by id.
 func (r *Registry) Grants() []Grant {
-	now := r.now()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return sorted(r.policies.grants, func(g *Grant) bool { return now.Before(g.Expires) })
+	return sorted(r.policies.grants, func(g *Grant) bool { return !r.clock.Over(g.end) })
 }
 
 // Grant gives one. NotFound.
 func (r *Registry) Grant(id string) (Grant, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if g := r.policies.grants[id]; g != nil && r.now().Before(g.Expires) {
+	if g := r.policies.grants[id]; g != nil && !r.clock.Over(g.end) {
 		return *g, nil
 	}
 	return Grant{}, NoGrant(id)
@@ -80,7 +82,7 @@ func (r *Registry) InForce(g Grant) bool {
 // inForce: mu held.
 func (r *Registry) inForce(g *Grant) bool {
 	to := r.agents[g.Agent]
-	if to == nil || to.Removing || !r.now().Before(g.Expires) {
+	if to == nil || to.Removing || r.clock.Over(g.end) {
 		return false
 	}
 	if g.By == "" {
@@ -135,6 +137,7 @@ func (r *Registry) AddGrant(ctx context.Context, g Grant, ttl time.Duration) (Gr
 	}
 	g.Created = r.now().UTC()
 	g.Expires = g.Created.Add(ttl)
+	g.end = r.clock.Until(g.Created, g.Expires)
 	if err := r.setGrants(ctx, map[string]*Grant{g.ID: &g}); err != nil {
 		return Grant{}, err
 	}
@@ -229,7 +232,7 @@ func (r *Registry) schedule() {
 	wait := time.Duration(-1)
 	r.mu.RLock()
 	for _, g := range p.grants {
-		if left := max(g.Expires.Sub(r.now()), 0); wait < 0 || left < wait {
+		if left := r.clock.Left(g.end); wait < 0 || left < wait {
 			wait = left
 		}
 	}
@@ -248,8 +251,7 @@ func (r *Registry) expire() {
 		return
 	}
 	ctx := context.Background()
-	now := r.now()
-	left, records := r.withoutGrants(func(g *Grant) bool { return !now.Before(g.Expires) })
+	left, records := r.withoutGrants(func(g *Grant) bool { return r.clock.Over(g.end) })
 	if len(records) == 0 {
 		r.schedule()
 		return

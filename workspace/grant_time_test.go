@@ -10,6 +10,7 @@ import (
 
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
@@ -18,7 +19,7 @@ import (
 // worldAt is a world with a clock of its own.
 func worldAt(t *testing.T, now func() time.Time) *world {
 	t.Helper()
-	w, err := openWith(t, mem.New(mem.Options{}), tree.Options{}, workspace.Options{Now: now})
+	w, err := openWith(t, mem.New(mem.Options{}), tree.Options{}, workspace.Options{Clock: uptime.New(now, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

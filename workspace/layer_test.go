@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
@@ -493,7 +494,7 @@ func TestConfigLayers(t *testing.T) {
 func (h *house) reopen(now func() time.Time) {
 	h.t.Helper()
 	var err error
-	h.reg, err = workspace.Open(h.t.Context(), workspace.Options{Store: h.store, Space: h.space, Now: now})
+	h.reg, err = workspace.Open(h.t.Context(), workspace.Options{Store: h.store, Space: h.space, Clock: uptime.New(now, nil)})
 	h.ok(err)
 	h.layer = workspace.NewLayer(workspace.LayerOptions{Registry: h.reg, Space: h.space, Config: h.config})
 }

@@ -115,6 +115,7 @@ const (
 	recPolicy   = "policy"
 	recFeedKey  = "feedkey"
 	recInbox    = "inbox"
+	recUptime   = "uptime"
 
 	recWorkspace = "workspace"
 	recDevice    = "device"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/policy"
 )
 
@@ -19,7 +20,7 @@ type Registry struct {
 	store backend.Store
 	space Space
 	log   *slog.Logger
-	now   func() time.Time
+	clock *uptime.Clock
 
 	change sync.Mutex // one change at a time
 
@@ -40,23 +41,24 @@ type Registry struct {
 type Options struct {
 	Store backend.Store
 	Space Space
-	Log   *slog.Logger     // nil discards
-	Now   func() time.Time // nil is time.Now
+	Log   *slog.Logger  // nil discards
+	Clock *uptime.Clock // nil is the system's
 }
 
 // Open reads the records, finishes what a crash left half done and publishes
 // the facts. Kind IO: a record is damaged or from a newer version.
 func Open(ctx context.Context, o Options) (*Registry, error) {
-	r := &Registry{store: o.Store, space: o.Space, log: o.Log, now: o.Now}
+	r := &Registry{store: o.Store, space: o.Space, log: o.Log, clock: o.Clock}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if r.now == nil {
-		r.now = time.Now
+	if r.clock == nil {
+		r.clock = uptime.System()
 	}
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
+	r.resumeEnds()
 	if err := r.reconcile(ctx); err != nil {
 		return nil, err
 	}

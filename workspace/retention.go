@@ -29,6 +29,14 @@ var keepDefault = map[string]time.Duration{KeepScratch: 7 * 24 * time.Hour, Keep
 // may be about to read.
 const minKeep = time.Minute
 
+const (
+	// lookEvery is how often the wall clock is compared with the time that has
+	// really passed.
+	lookEvery = time.Minute
+	// saveTime is how long storing what the clock knows may take.
+	saveTime = 2 * time.Second
+)
+
 // never is how "for ever" is written.
 const never = "never"
 
@@ -88,8 +96,8 @@ type Collected struct {
 	Failed  uint64 // what could not be removed; the log says why
 }
 
-// Collector removes what is older than its kind is kept. Age counts from the
-// last change of a file's content or attributes, which no program can set back
+// Collector removes what is older than its kind is kept, by the wall clock and by
+// the time that has really passed. Age counts from the last change of a file's content or attributes, which no program can set back
 // (a file that tar has unpacked is new); reading does not count. Symlinks are not
 // followed; directories go when they are empty and old.
 type Collector struct {
@@ -101,13 +109,24 @@ type Collector struct {
 // Run collects once in each interval until ctx ends.
 func (c *Collector) Run(ctx context.Context, every time.Duration) {
 	log := c.log()
-	for tick := time.NewTicker(every); ; {
+	tick, look := time.NewTicker(every), time.NewTicker(lookEvery)
+	defer tick.Stop()
+	defer look.Stop()
+	c.saveClock(ctx)
+	for {
 		select {
 		case <-ctx.Done():
-			tick.Stop()
+			c.saveClock(context.WithoutCancel(ctx))
 			return
+		case <-look.C:
+			if by := c.Registry.clock.Check(); by != 0 {
+				log.Warn("the wall clock was set; ages count by the time that has really passed", "by", by.Round(time.Second))
+				c.saveClock(ctx)
+			}
+			continue
 		case <-tick.C:
 		}
+		c.saveClock(ctx)
 		got, err := c.Collect(ctx, false)
 		if err != nil && ctx.Err() == nil {
 			log.Error("collecting old files", "err", err)
@@ -115,6 +134,16 @@ func (c *Collector) Run(ctx context.Context, every time.Duration) {
 		if got != (Collected{}) {
 			log.Info("old files collected", "removed", got.Removed, "bytes", got.Bytes, "failed", got.Failed)
 		}
+	}
+}
+
+// saveClock stores what the clock knows. Without it, a daemon that starts later
+// believes the wall clock for the time before.
+func (c *Collector) saveClock(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	if err := c.Registry.SaveClock(ctx); err != nil && ctx.Err() == nil {
+		c.log().Warn("how much time has really passed is not stored", "err", err)
 	}
 }
 
@@ -132,12 +161,11 @@ func (c *Collector) Collect(ctx context.Context, dry bool) (Collected, error) {
 		return Collected{}, err
 	}
 	r := &round{ctx: ctx, v: v, dry: dry, log: c.log()}
-	now := c.Registry.now()
 	for kind, keep := range c.Registry.Retention() {
 		if keep == 0 {
 			continue
 		}
-		r.before = backend.TimeOf(now.Add(-keep))
+		r.before = backend.TimeOf(c.Registry.clock.Before(keep))
 		for _, a := range c.Registry.Agents() {
 			if err := r.agent(kind, "/agents/"+a.Key); err != nil {
 				return r.got, err

@@ -10,6 +10,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
 )
@@ -18,16 +19,17 @@ import (
 type dated struct {
 	*world
 	t    *testing.T
-	past time.Duration // added to both clocks
+	past time.Duration // added to both clocks: it has passed
+	set  time.Duration // added to the wall clock alone
 	v    *view.View
 	c    *workspace.Collector
 }
 
 func newDated(t *testing.T) *dated {
-	d := &dated{t: t}
-	now := func() time.Time { return time.Now().Add(d.past) }
+	d, start := &dated{t: t}, time.Now()
+	now := func() time.Time { return time.Now().Add(d.past + d.set) }
 	var err error
-	d.world, err = openWith(t, mem.New(mem.Options{}), tree.Options{Clock: func() backend.Time { return backend.TimeOf(now()) }}, workspace.Options{Now: now})
+	d.world, err = openWith(t, mem.New(mem.Options{}), tree.Options{Clock: func() backend.Time { return backend.TimeOf(now()) }}, workspace.Options{Clock: uptime.New(now, func() time.Duration { return time.Since(start) + d.past })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (r *Registry) drafted(name, text string) (*draft, error) {
 	now := was.clone()
 	r.mu.RLock()
 	x := &draft{settings: &now, changed: map[string]any{}, before: map[string]any{}, Registry: &Registry{
-		now: r.now, users: r.users, agents: maps.Clone(r.agents), projects: maps.Clone(r.projects),
+		clock: r.clock, users: r.users, agents: maps.Clone(r.agents), projects: maps.Clone(r.projects),
 		policies: policies{grants: r.policies.grants, files: r.policies.files}}}
 	r.mu.RUnlock()
 	for _, s := range doc.steps {

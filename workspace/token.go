@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/uptime"
 )
 
 // Token lets its bearer ask as one agent. The record of one: the secret itself
@@ -24,10 +25,18 @@ type Token struct {
 	Hash    string     `json:"hash"` // SHA-256 of the secret, in hexadecimal
 	Created time.Time  `json:"created"`
 	Expires *time.Time `json:"expires,omitempty"` // nil: never
+
+	end uptime.Deadline // of Expires, by both clocks
 }
 
-// Expired tells whether the token is worth nothing any more at t.
-func (t *Token) Expired(at time.Time) bool { return t.Expires != nil && !at.Before(*t.Expires) }
+// Expired reports whether a token's time is over, by the wall clock or by the time
+// that has really passed.
+func (r *Registry) Expired(t *Token) bool { return r.clock.Over(t.end) }
+
+// Lasting returns a context that ends when the token expires.
+func (r *Registry) Lasting(ctx context.Context, t *Token) (context.Context, context.CancelFunc) {
+	return r.clock.WithDeadline(ctx, t.end)
+}
 
 // A token's text is warren_<id>_<secret>: the id finds the record, the secret
 // is 32 random bytes in the URL's base64.
@@ -64,7 +73,7 @@ func (r *Registry) CreateToken(ctx context.Context, agent string, ttl time.Durat
 	for _, old := range r.Tokens() {
 		switch {
 		case old.Agent != agent:
-		case old.Expired(now):
+		case r.Expired(&old):
 			records[string(recordKey(recToken, old.ID))] = nil
 		default:
 			have++
@@ -85,7 +94,7 @@ func (r *Registry) CreateToken(ctx context.Context, agent string, ttl time.Durat
 	t = Token{ID: id, Agent: agent, Hash: hex.EncodeToString(hash[:]), Created: now}
 	if ttl > 0 {
 		end := now.Add(ttl)
-		t.Expires = &end
+		t.Expires, t.end = &end, r.clock.Until(now, end)
 	}
 	records[string(recordKey(recToken, id))] = &t
 	if err := r.put(ctx, records); err != nil {
@@ -159,7 +168,7 @@ func (r *Registry) Authenticate(text string) (Token, Agent, error) {
 			return Token{}, Agent{}, refused
 		}
 	}
-	if subtle.ConstantTimeCompare(got[:], want) != 1 || t == nil || t.Expired(r.now()) {
+	if subtle.ConstantTimeCompare(got[:], want) != 1 || t == nil || r.Expired(t) {
 		return Token{}, Agent{}, refused
 	}
 	a, err := r.agent(t.Agent)
@@ -186,7 +195,7 @@ func (r *Registry) dropTokens(ctx context.Context) error {
 	records := map[string]any{}
 	for _, id := range slices.Sorted(maps.Keys(r.tokens)) {
 		t := r.tokens[id]
-		if a := r.agents[t.Agent]; a == nil || a.Removing || t.Expired(r.now()) {
+		if a := r.agents[t.Agent]; a == nil || a.Removing || r.Expired(t) {
 			records[string(recordKey(recToken, id))] = nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/mem"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/workspace"
 )
 
@@ -105,7 +106,7 @@ func TestTokensExpire(t *testing.T) {
 	ctx := t.Context()
 	var ahead atomic.Int64
 	reg, err := workspace.Open(ctx, workspace.Options{Store: w.store, Space: w.space,
-		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		Clock: uptime.New(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

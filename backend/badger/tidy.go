@@ -88,7 +88,8 @@ func (s *Store) noOldView() bool {
 
 // isIdle tells whether tables may be merged now, and the disk is short of space.
 func (s *Store) isIdle() bool {
-	if s.writable() != nil || time.Since(time.Unix(0, s.wal.churn.last.Load())) < tidyIdle {
+	quiet := time.Since(time.Unix(0, s.wal.churn.last.Load())) // negative: the clock was set back
+	if s.writable() != nil || quiet >= 0 && quiet < tidyIdle {
 		return false
 	}
 	sp := s.Space()

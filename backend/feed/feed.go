@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/uptime"
 )
 
 // Options say how much is kept. The zero value keeps 90 days and two million
@@ -17,8 +18,8 @@ import (
 type Options struct {
 	MaxAge    time.Duration
 	MaxEvents uint64
-	Log       *slog.Logger // nil discards
-	Clock     func() backend.Time
+	Log       *slog.Logger  // nil discards
+	Clock     *uptime.Clock // nil is the system's
 	// Full tells that the store has no room: denials are not written then.
 	Full func() bool
 }
@@ -85,7 +86,7 @@ func Open(ctx context.Context, store backend.Store, o Options) (*Feed, error) {
 		f.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if f.opts.Clock == nil {
-		f.opts.Clock = func() backend.Time { return backend.Time(time.Now().UnixNano()) }
+		f.opts.Clock = uptime.System()
 	}
 	last, err := f.findLast(ctx)
 	if err != nil {
@@ -168,7 +169,7 @@ func (f *Feed) run(ctx context.Context) {
 func (f *Feed) Put(kv backend.Tx, e *Event) error {
 	e.Seq = f.next.Add(1) - 1
 	if e.Time == 0 {
-		e.Time = f.opts.Clock()
+		e.Time = f.now()
 	}
 	if e.Count == 0 {
 		e.Count = 1
@@ -212,12 +213,13 @@ func (f *Feed) Fresh(node backend.NodeID, agent, op string) bool {
 }
 
 func (f *Feed) fresh(r recent) bool {
-	return r.seq > f.seen.Load() && f.opts.Clock()-r.at < backend.Time(window)
+	age := f.now() - r.at // negative: the wall clock was set back
+	return r.seq > f.seen.Load() && age >= 0 && age < backend.Time(window)
 }
 
 // Note counts a denial, to be written within a second.
 func (f *Feed) Note(e Event) {
-	now := f.opts.Clock()
+	now := f.now()
 	e.Seq, e.Time, e.Count, e.Flags = 0, 0, 0, e.Flags|Denied
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -374,9 +376,12 @@ func (f *Feed) Wait(ctx context.Context, after uint64) error {
 	}
 }
 
-// Trim removes events that are too old or too many.
+// now returns the time of the wall clock, for events.
+func (f *Feed) now() backend.Time { return backend.TimeOf(f.opts.Clock.Now()) }
+
+// Trim removes events that are too old, by both clocks, or too many.
 func (f *Feed) Trim(ctx context.Context) error {
-	oldest := f.opts.Clock() - backend.Time(f.opts.MaxAge)
+	oldest := backend.TimeOf(f.opts.Clock.Before(f.opts.MaxAge))
 	for {
 		var keys [][]byte
 		keep := uint64(0) // numbers below go, whatever their age

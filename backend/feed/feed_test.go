@@ -11,10 +11,19 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/mem"
+	"github.com/warrenfs/warren/backend/uptime"
 )
 
 // clock is one that tests set.
-type clock struct{ now backend.Time }
+type clock struct {
+	now backend.Time
+	set time.Duration // by how much the wall clock alone was set
+}
+
+// moved returns a clock that follows c.
+func (c *clock) moved() *uptime.Clock {
+	return uptime.New(func() time.Time { return c.now.Time().Add(c.set) }, func() time.Duration { return time.Duration(c.now) })
+}
 
 func open(t *testing.T, s backend.Store, o feed.Options) *feed.Feed {
 	t.Helper()
@@ -108,7 +117,7 @@ func TestReadGoesOn(t *testing.T) {
 // TestFresh: a change is told again when a reader was given it, or after a second.
 func TestFresh(t *testing.T) {
 	c := clock{now: backend.Time(time.Hour)}
-	f := open(t, mem.New(mem.Options{}), feed.Options{Clock: func() backend.Time { return c.now }})
+	f := open(t, mem.New(mem.Options{}), feed.Options{Clock: c.moved()})
 	e := feed.Event{Op: "write", Agent: "web", Node: 7}
 	if f.Fresh(7, "web", "write") {
 		t.Error("fresh before the first")
@@ -132,7 +141,7 @@ func TestFresh(t *testing.T) {
 // the event of its creation.
 func TestFreshAfterCreation(t *testing.T) {
 	c := clock{now: backend.Time(time.Hour)}
-	f := open(t, mem.New(mem.Options{}), feed.Options{Clock: func() backend.Time { return c.now }})
+	f := open(t, mem.New(mem.Options{}), feed.Options{Clock: c.moved()})
 	made := feed.Event{Op: "create", Agent: "web", Node: 7, Created: true}
 	add(t, f, made)
 	if !f.Fresh(7, "web", "write") || !f.Fresh(7, "web", "attr") || f.Fresh(7, "other", "write") || f.Fresh(8, "web", "write") {
@@ -218,7 +227,7 @@ func TestDenialsWhileTheyAreWritten(t *testing.T) {
 // TestTrim: by age and by number; readers go on.
 func TestTrim(t *testing.T) {
 	c := clock{now: backend.Time(time.Hour)}
-	f := open(t, mem.New(mem.Options{}), feed.Options{MaxAge: time.Minute, MaxEvents: 30, Clock: func() backend.Time { return c.now }})
+	f := open(t, mem.New(mem.Options{}), feed.Options{MaxAge: time.Minute, MaxEvents: 30, Clock: c.moved()})
 	for i := range 20 {
 		add(t, f, feed.Event{Op: "old", Path: fmt.Sprint(i)})
 	}
@@ -244,10 +253,39 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// TestTrimAfterTheClockWasSet: a wall clock that is ahead for a moment takes no
+// event, and one that was set back makes none fresh for longer.
+func TestTrimAfterTheClockWasSet(t *testing.T) {
+	c := clock{now: backend.Time(time.Hour)}
+	f := open(t, mem.New(mem.Options{}), feed.Options{MaxAge: time.Minute, Clock: c.moved()})
+	e := feed.Event{Op: "write", Agent: "web", Node: 7}
+	for _, step := range []struct {
+		past, set time.Duration
+		left      int
+	}{{0, 0, 1}, {time.Second, 10 * 24 * time.Hour, 1}, {time.Second, 0, 1}, {30 * time.Second, -time.Hour, 1}, {2 * time.Minute, 0, 1}, {2 * time.Minute, 0, 0}} {
+		if step.past == 0 {
+			add(t, f, e)
+		}
+		c.now, c.set = c.now+backend.Time(step.past), step.set
+		if err := f.Trim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(read(t, f, 0)); got != step.left {
+			t.Errorf("%+v: %d events are left", step, got)
+		}
+	}
+	c.set = 0
+	add(t, f, feed.Event{Op: "write", Agent: "web", Node: 8})
+	c.now, c.set = c.now+backend.Time(2*time.Second), -time.Hour
+	if f.Fresh(8, "web", "write") {
+		t.Error("fresh after two seconds, with the clock set back")
+	}
+}
+
 // TestSince finds a time among numbers with holes.
 func TestSince(t *testing.T) {
 	c := clock{}
-	f := open(t, mem.New(mem.Options{}), feed.Options{MaxEvents: 70, Clock: func() backend.Time { return c.now }})
+	f := open(t, mem.New(mem.Options{}), feed.Options{MaxEvents: 70, Clock: c.moved()})
 	for i := range 100 {
 		c.now = backend.Time(1000 + 10*i)
 		add(t, f, feed.Event{Op: "x"})

@@ -49,7 +49,7 @@ func openSpace(ctx context.Context, s *store, log *slog.Logger, notify func(*vie
 	}
 	space := view.New(s.tree, engine, log.With("part", "view"))
 	notify(space)
-	registry, err := workspace.Open(ctx, workspace.Options{Store: s.kv, Space: space, Log: log.With("part", "registry")})
+	registry, err := workspace.Open(ctx, workspace.Options{Store: s.kv, Space: space, Clock: s.clock, Log: log.With("part", "registry")})
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the registry: %w", err)
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/segment"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/backend/uptime"
 	"github.com/warrenfs/warren/backend/writeback"
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/workspace"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,12 +52,13 @@ type storeInfo struct {
 
 // store is an open store, held under its lock.
 type store struct {
-	dir  string
-	info storeInfo
-	lock *os.File
-	kv   backend.Logged
-	tree *tree.Tree
-	feed *feed.Feed
+	dir   string
+	info  storeInfo
+	lock  *os.File
+	kv    backend.Logged
+	tree  *tree.Tree
+	feed  *feed.Feed
+	clock *uptime.Clock
 
 	content backend.Content  // bound to kv
 	wb      *writeback.Store // in kv
@@ -149,7 +152,12 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 	if err := s.openKeys(ctx, log); err != nil {
 		return err
 	}
-	var err error
+	s.clock = uptime.System()
+	err := workspace.ResumeClock(ctx, s.kv, s.clock)
+	if err != nil {
+		log.Warn("what the daemon before knew of the time that has really passed is lost; the wall clock is believed", "err", err)
+	}
+	create.Feed.Clock = s.clock
 	create.Feed.Log, create.Feed.Full = log.With("part", "feed"), func() bool {
 		free, _ := s.disk()
 		return free == 0

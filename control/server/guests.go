@@ -27,6 +27,9 @@ type guests struct {
 	mu        sync.Mutex
 	strangers []*guestConn // that have shown no token, oldest first
 	sessions  map[string]*session
+
+	// lasting returns a context that ends when a token expires.
+	lasting func(context.Context, *workspace.Token) (context.Context, context.CancelFunc)
 }
 
 // session is all that goes on with one token. It is there while anything is.
@@ -43,7 +46,9 @@ type session struct {
 	turns   turns
 }
 
-func newGuests() *guests { return &guests{sessions: map[string]*session{}} }
+func newGuests(lasting func(context.Context, *workspace.Token) (context.Context, context.CancelFunc)) *guests {
+	return &guests{sessions: map[string]*session{}, lasting: lasting}
+}
 
 // guestConn is one connection.
 type guestConn struct {
@@ -133,11 +138,7 @@ func (g *guests) show(c *guestConn, t workspace.Token) (*session, error) {
 	s := g.sessions[t.ID]
 	if s == nil {
 		s = &session{token: t.ID, turns: newTurns()}
-		if t.Expires != nil {
-			s.ctx, s.stop = context.WithDeadline(context.Background(), *t.Expires)
-		} else {
-			s.ctx, s.stop = context.WithCancel(context.Background())
-		}
+		s.ctx, s.stop = g.lasting(context.Background(), &t)
 		g.sessions[t.ID] = s
 	}
 	if s.conns >= maxPerToken {

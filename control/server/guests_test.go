@@ -233,7 +233,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // TestAConnectionThatWasClosedCounts for nothing, though its token comes after that.
 func TestAConnectionThatWasClosedCounts(t *testing.T) {
-	g := newGuests()
+	g := newGuests(nil)
 	a, b := net.Pipe()
 	defer b.Close()
 	c := &guestConn{Conn: a, of: g}

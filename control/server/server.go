@@ -126,7 +126,7 @@ func New(o Options) *Server {
 		o.Layer = workspace.NewLayer(workspace.LayerOptions{Registry: o.Registry, Space: o.Space, Log: o.Log})
 	}
 	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime,
-		runs: map[string]*run{}, failed: map[string]string{}, handed: map[string]*handed{}, handedOf: map[string]int{}, guests: newGuests(), pace: agentPace}
+		runs: map[string]*run{}, failed: map[string]string{}, handed: map[string]*handed{}, handedOf: map[string]int{}, guests: newGuests(o.Registry.Lasting), pace: agentPace}
 	s.agents = s.newAgentServer()
 	s.http = &http.Server{
 		Handler:           s.handler(),

@@ -10,8 +10,8 @@ import (
 	"github.com/warrenfs/warren/workspace"
 )
 
-func apiToken(t workspace.Token, now time.Time) control.Token {
-	return control.Token{ID: t.ID, Agent: t.Agent, Created: t.Created, Expires: t.Expires, Expired: t.Expired(now)}
+func (s *Server) apiToken(t workspace.Token) control.Token {
+	return control.Token{ID: t.ID, Agent: t.Agent, Created: t.Created, Expires: t.Expires, Expired: s.Registry.Expired(&t)}
 }
 
 // listTokens lists those of the agents that the asker may know of.
@@ -22,10 +22,10 @@ func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	now, out := time.Now(), []control.Token{}
+	out := []control.Token{}
 	for _, t := range s.Registry.Tokens() {
 		if (of == "" || t.Agent == of) && s.mayKnow(a, t.Agent) == nil {
-			out = append(out, apiToken(t, now))
+			out = append(out, s.apiToken(t))
 		}
 	}
 	slices.SortFunc(out, func(x, y control.Token) int {
@@ -50,7 +50,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, control.NewToken{Token: apiToken(t, t.Created), Text: text})
+	return reply(w, control.NewToken{Token: s.apiToken(t), Text: text})
 }
 
 // revokeToken answers when nothing that came with the token goes on.

@@ -24,6 +24,8 @@ var law = map[string]rule{
 		why: "the seam: everything speaks its words, so it can know nobody"},
 	"backend/latency": {
 		why: "counted into on every request, so it is arithmetic and nothing else"},
+	"backend/uptime": {
+		why: "compares two clocks, for every layer that judges an age"},
 	"backend/internal/txlimit": {
 		may: []string{"backend"},
 		why: "the seam's limits, counted once for every driver"},
@@ -46,7 +48,7 @@ var law = map[string]rule{
 		may: []string{"backend", "backend/internal/..."}, tests: drivers,
 		why: "a content driver knows refs, not files"},
 	"backend/feed": {
-		may: []string{"backend"}, tests: drivers,
+		may: []string{"backend", "backend/uptime"}, tests: drivers,
 		why: "the record of changes is written below the tree"},
 	"backend/quota": {
 		may: []string{"backend"}, tests: drivers,
@@ -73,7 +75,7 @@ var law = map[string]rule{
 		tests: drivers,
 		why:   "the one door: policy in front of the tree"},
 	"workspace": {
-		may:   []string{"backend", "policy", "policy/view"},
+		may:   []string{"backend", "backend/uptime", "policy", "policy/view"},
 		tests: append([]string{"backend/tree", "backend/feed"}, drivers...),
 		why:   "the registry reaches the tree through the door as everybody does"},
 	"fusefs/filelock": {
