@@ -17,7 +17,8 @@ type Agent struct {
 	Mode     string    `json:"mode"`                // own, inherit, inherit-ro, home-only, mapped PATH:ro|rw …
 	Name     string    `json:"name,omitempty"`
 	Email    string    `json:"email"`
-	RunUID   uint32    `json:"run_uid"` // the uid `warren run` gives it where the caller is root
+	Publish  string    `json:"publish,omitempty"` // of a shared one, what publications may replace: own, any
+	RunUID   uint32    `json:"run_uid"`           // the uid `warren run` gives it where the caller is root
 	Created  time.Time `json:"created"`
 	Home     string    `json:"home"` // tree path
 	Work     string    `json:"workspace"`
@@ -46,6 +47,7 @@ type AgentChange struct {
 	Mode     *string `json:"mode,omitempty"`
 	Name     *string `json:"name,omitempty"`
 	Email    *string `json:"email,omitempty"`
+	Publish  *string `json:"publish,omitempty"`
 }
 
 // AddAgent adds an agent and makes its home, workspace and scratch.

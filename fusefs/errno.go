@@ -40,6 +40,7 @@ var errnos = map[backend.Kind]syscall.Errno{
 	backend.Unavailable:  syscall.EIO,
 	backend.NoDevice:     syscall.ENXIO,
 	backend.BadHandle:    syscall.EBADF,
+	backend.Conflict:     syscall.EEXIST,
 }
 
 // errnoOf translates err, which must not be nil.

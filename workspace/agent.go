@@ -33,8 +33,15 @@ type AgentSpec struct {
 
 // AgentChange changes an agent; what is nil stays.
 type AgentChange struct {
-	User, Parent, Access, OnlyUser, Mode, Name, Email *string
+	User, Parent, Access, OnlyUser, Mode, Name, Email, Publish *string
 }
+
+// What a publication may replace in a shared agent's workspace: what its publisher
+// published under that name (also meant by ""), or any regular file.
+const (
+	PublishOwn = "own"
+	PublishAny = "any"
+)
 
 // Agents lists all agents by key.
 func (r *Registry) Agents() []Agent {
@@ -139,6 +146,12 @@ func (r *Registry) checkAgent(a *Agent) error {
 	if a.User != "" && a.Role == policy.Shared {
 		return fail(backend.Invalid, "a shared agent belongs to no user")
 	}
+	switch {
+	case a.Publish != "" && a.Role != policy.Shared:
+		return fail(backend.Invalid, "agent %q is not shared: nothing is published to it", a.Key)
+	case a.Publish != "" && a.Publish != PublishOwn && a.Publish != PublishAny:
+		return fail(backend.Invalid, "publish %q is not own or any", a.Publish)
+	}
 	if err := r.checkParent(a); err != nil {
 		return err
 	}
@@ -190,6 +203,7 @@ func (r *Registry) SetAgent(ctx context.Context, key string, c AgentChange) (Age
 	set(&a.Mode, c.Mode)
 	set(&a.Name, c.Name)
 	set(&a.Email, c.Email)
+	set(&a.Publish, c.Publish)
 	r.mu.RLock()
 	old := r.agents[key]
 	err = r.checkAgent(&a)

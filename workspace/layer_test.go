@@ -198,6 +198,9 @@ func TestPublish(t *testing.T) {
 		t.Errorf("%+v, %v", it, err)
 	}
 	_, err = h.layer.PublishData(h.as("guest"), "hall", "list", []byte("milk"))
+	h.is(err, backend.Conflict, "what another published")
+	h.publishAny("hall")
+	_, err = h.layer.PublishData(h.as("guest"), "hall", "list", []byte("milk"))
 	h.ok(err)
 	if it, err = h.layer.ReadItem(h.as("hall"), "list"); err != nil || it.Value != "milk" || it.By != "web" {
 		t.Errorf("after an update: %+v, %v", it, err)
@@ -205,7 +208,7 @@ func TestPublish(t *testing.T) {
 	_, err = h.layer.PublishData(h.as("web"), "hall", ".env", []byte("x"))
 	h.is(err, backend.Denied, "the deny-list")
 	h.is(h.layer.MayPublish(h.as("web"), "hall", ".env"), backend.Denied, "the deny-list")
-	h.ok(h.layer.MayPublish(h.as("web"), "hall", "list"))
+	h.ok(h.layer.MayPublish(h.as("web"), "hall", "new"))
 	if got := h.keys("attic"); got != "" {
 		t.Errorf("another shared agent has %q", got)
 	}
@@ -258,6 +261,7 @@ func TestPublishedStaysWhereItWasSent(t *testing.T) {
 // TestWritersAtOnce: values of many writers are whole, and the maker stays.
 func TestWritersAtOnce(t *testing.T) {
 	h := newHouse(t)
+	h.publishAny("hall")
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Add(1)
@@ -289,7 +293,7 @@ func TestWritersAtOnce(t *testing.T) {
 	if b, err := h.layer.ReadItem(h.as("mate"), "shared"); err != nil || a.By != b.By || !a.Made.Equal(b.Made) {
 		t.Errorf("%+v, %+v", a, b)
 	}
-	if got := h.keys("hall"); got != "shared" {
+	if got := h.keys("hall"); got != ".published/ shared" {
 		t.Errorf("left behind: %q", got)
 	}
 }

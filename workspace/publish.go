@@ -5,6 +5,10 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
@@ -62,8 +66,9 @@ func (l *Layer) SharedAgents(v *view.View) []string {
 }
 
 // Publish copies an item, or a file that the publisher may read, into a shared
-// agent's workspace; there it is made or replaced whole, and the publisher is
-// who made it. Errors: Denied (the publisher is shared or has no access; the
+// agent's workspace; there it is made, or replaces whole what the publisher published
+// under that name before, and the publisher is who made it. The version before stays in
+// HistoryDir. Errors: Conflict (the name is taken by anything else), Denied (the publisher is shared or has no access; the
 // deny-list), NotFound (the target is unknown, there is no such item), Invalid
 // (the target is not shared; no key). The key it got is returned.
 func (l *Layer) Publish(v *view.View, p Publication) (key string, err error) {
@@ -86,7 +91,7 @@ func (l *Layer) Publish(v *view.View, p Publication) (key string, err error) {
 	if p.TargetKey != "" {
 		name = p.TargetKey
 	}
-	if err := checkFileName("key", name); err != nil {
+	if err := l.publishable(v, p.Target, name); err != nil {
 		return "", err
 	}
 	body, err := reader(v, from, id == "")
@@ -109,17 +114,30 @@ func (l *Layer) MayPublish(v *view.View, target, key string) error {
 	if err := l.target(v, target); err != nil {
 		return err
 	}
-	if err := checkFileName("key", key); err != nil {
-		return err
-	}
+	return l.publishable(v, target, key)
+}
+
+// publishable is MayPublish for an agent that may publish to target.
+func (l *Layer) publishable(v *view.View, target, key string) error {
 	s, err := l.space.Steward(v.Agent())
 	if err != nil {
 		return err
 	}
-	if err := s.MayMake("/agents/"+target+"/workspace", key); isKind(err, backend.Denied) {
+	top := "/agents/" + target + "/workspace"
+	if err := s.MayMake(top, key); isKind(err, backend.Denied) {
 		return denied(key, target)
-	} else if err != nil {
+	} else if isKind(err, backend.NotFound) {
 		return fail(backend.NotFound, "unknown target agent %q", target)
+	}
+	if err := checkPublished(key); err != nil {
+		return err
+	}
+	old, err := s.Find(top+"/"+key, false)
+	if err == nil {
+		err = mayReplace(s, old, &view.Publication{Name: key, Own: !l.replaceable(target)})
+	}
+	if err != nil && !isKind(err, backend.NotFound) {
+		return taken(key, target)
 	}
 	return nil
 }
@@ -137,7 +155,7 @@ func (l *Layer) PublishData(v *view.View, target, key string, data []byte) (made
 	if err := l.target(v, target); err != nil {
 		return false, err
 	}
-	if err := checkFileName("key", key); err != nil {
+	if err := l.publishable(v, target, key); err != nil {
 		return false, err
 	}
 	return l.deliver(v, target, key, func() io.Reader { return bytes.NewReader(data) })
@@ -174,26 +192,24 @@ func (l *Layer) Withdraw(v *view.View, target, key string) error {
 	return err
 }
 
-// maxCopies bounds how often what is too big to be read at once is copied anew, since
-// it was changed meanwhile.
+// maxCopies bounds how often what is too big to be read at once is copied again
+// because it was changed, and how often a delivery that another overtook is tried.
 const maxCopies = 3
 
-// deliver writes an item into a shared agent's workspace. It follows no symlink
-// that the shared agent may have put there.
+// deliver writes an item into a shared agent's workspace, in place of what the
+// publisher published under that name before. It follows no symlink that the shared
+// agent may have put there.
 func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader) (made bool, err error) {
 	s, err := l.space.Steward(v.Agent())
 	if err != nil {
 		return false, err
 	}
-	at := "/agents/" + target + "/workspace/" + key
-	_, err = s.Find(at, false)
-	made = isKind(err, backend.NotFound)
 	for range maxCopies {
-		err = again(func() error {
-			_, err := s.PutHere(at, body(), 0)
+		err = again(func() (err error) {
+			made, err = l.deliverOnce(s, target, key, body())
 			return err
 		})
-		if !errors.Is(err, errChanging) {
+		if !errors.Is(err, errChanging) && !isKind(err, backend.Exist) {
 			break
 		}
 	}
@@ -206,11 +222,132 @@ func (l *Layer) deliver(v *view.View, target, key string, body func() io.Reader)
 		err = fail(backend.NotFound, "unknown target agent %q", target)
 	case isKind(err, backend.Denied):
 		err = denied(key, target)
-	case isKind(err, backend.IsDir), isKind(err, backend.Invalid), isKind(err, backend.NotDir):
-		err = fail(backend.Conflict, "%q cannot be published to %q: a directory, a link or something else that is no file has that name there; "+
-			"publish it under another one", key, target)
+	case inTheWay(err):
+		err = taken(key, target)
 	}
 	return made, err
+}
+
+// inTheWay reports whether a delivery failed because of what has the name already.
+func inTheWay(err error) bool {
+	for _, k := range []backend.Kind{backend.Exist, backend.Conflict, backend.IsDir, backend.NotDir, backend.Invalid, backend.Loop} {
+		if isKind(err, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// taken is the answer for everything that may be in the way: another agent's file,
+// a directory, a link. One text for all, so that nobody learns which.
+func taken(key, target string) error {
+	return fail(backend.Conflict, "%q cannot be published to %q: that name is taken by something that you did not publish under it, "+
+		"or that was changed since; publish it under another name", key, target)
+}
+
+// deliverOnce is deliver that fails with Exist where another agent is quicker. s is
+// the publisher's steward.
+func (l *Layer) deliverOnce(s *view.View, target, key string, body io.Reader) (made bool, err error) {
+	top := "/agents/" + target + "/workspace"
+	p := &view.Publication{Name: key, Own: !l.replaceable(target), At: l.reg.now().UTC().Format(historyTime)}
+	old, err := s.Find(top+"/"+key, false)
+	made = isKind(err, backend.NotFound)
+	if err == nil {
+		if err = mayReplace(s, old, p); err == nil {
+			p.Keep, err = historyOf(s, top, key)
+		}
+	}
+	if err != nil && !made {
+		return false, err
+	}
+	_, err = s.PutHereIf(top+"/"+key, body, publishedMode, view.Cond{Absent: made, Publish: p})
+	if err == nil && !made {
+		if err := trimPublished(s, p.Keep); err != nil {
+			l.log.Warn("old versions of a publication stay", "to", target, "err", err)
+		}
+	}
+	return made, err
+}
+
+// publishedMode is the mode of every publication: no program bits, which are for
+// the shared agent to set.
+const publishedMode = 0o644
+
+// replaceable reports whether the shared agent lets publications replace any file
+// at the top of its workspace.
+func (l *Layer) replaceable(target string) bool {
+	t, err := l.reg.Agent(target)
+	return err == nil && t.Publish == PublishAny
+}
+
+// mayReplace fails with a Conflict unless p may take the place of old.
+func mayReplace(s *view.View, old view.Found, p *view.Publication) error {
+	if old.Attr.Type != backend.TypeRegular {
+		return fail(backend.Conflict, "it is not a regular file")
+	}
+	if !p.Own {
+		return nil
+	}
+	return s.Published(old.Attr.Node, p.Name)
+}
+
+// HistoryDir is the directory of a shared agent's workspace where replaced
+// publications stay, each as KEY/TIME.AGENT, where AGENT had changed it last.
+const HistoryDir = ".published"
+
+// historyTime orders the names of one publication's versions by time.
+const historyTime = "20060102T150405.000000Z"
+
+// historyOf returns the directory of a publication's versions, which it makes if need
+// be.
+func historyOf(s *view.View, top, key string) (backend.NodeID, error) {
+	dir := top + "/" + HistoryDir
+	for _, d := range []string{dir, dir + "/" + key} {
+		if err := s.MkdirHere(d, 0o755); err != nil {
+			return 0, err
+		}
+	}
+	f, err := s.FindHere(dir + "/" + key)
+	return f.Attr.Node, err
+}
+
+// maxVersions is how many replaced versions of one publication stay of each agent
+// that wrote them.
+const maxVersions = 20
+
+// trimPublished removes the oldest versions in dir that the publisher wrote. Those of
+// others, and what stands there by another name, stay.
+func trimPublished(s *view.View, dir backend.NodeID) error {
+	names, err := s.List(nil, dir)
+	if err != nil {
+		return err
+	}
+	var versions []string
+	for _, e := range names {
+		at, own := strings.CutSuffix(e.Name, "."+s.Author())
+		if _, err := time.Parse(historyTime, at); own && err == nil {
+			versions = append(versions, e.Name)
+		}
+	}
+	slices.Sort(versions)
+	for _, name := range versions[:max(len(versions)-maxVersions, 0)] {
+		if err := s.Unlink(nil, dir, name); err != nil && !isKind(err, backend.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPublished fails for a name that nothing can be published under: one that
+// programs read by themselves, or take for an option, or that hides what it is.
+func checkPublished(key string) error {
+	if err := checkFileName("key", key); err != nil {
+		return err
+	}
+	if key[0] == '.' || key[0] == '-' || strings.ContainsFunc(key, unicode.IsControl) {
+		return fail(backend.Invalid, "key %q: a published name does not start with a dot or a hyphen, and has no control characters", key)
+	}
+	return nil
 }
 
 // reader reads the regular file at path, each time from its start: a small one as

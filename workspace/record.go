@@ -21,8 +21,9 @@ type Agent struct {
 	Mode     string      `json:"mode,omitempty"` // how it works under its parent; see ModeOwn
 	Name     string      `json:"name,omitempty"`
 	Email    string      `json:"email"`
-	Active   string      `json:"active,omitempty"` // tree path of the project that it works in
-	RunUID   uint32      `json:"run_uid"`          // its own uid on the host, for commands run as it by root
+	Active   string      `json:"active,omitempty"`  // tree path of the project that it works in
+	Publish  string      `json:"publish,omitempty"` // what publications may replace; see PublishOwn
+	RunUID   uint32      `json:"run_uid"`           // its own uid on the host, for commands run as it by root
 	Created  time.Time   `json:"created"`
 	Removing bool        `json:"removing,omitempty"`
 }

@@ -19,6 +19,7 @@ type agentOptions struct {
 	Name     string
 	Email    string
 	Mode     string
+	Publish  string
 	Yes      bool
 }
 
@@ -46,6 +47,7 @@ func newAgentCommand(a *app) *cobra.Command {
 	set := command("set KEY [--access MODE] [--user ID] [--parent KEY] …",
 		"Change an agent; it holds in its mounts at once", cobra.ExactArgs(1), nil)
 	set.Flags().StringVar(&o.Mode, "mode", "", "how a soul works under its parent: `own|inherit|inherit-ro|home-only|mapped PATH:ro|rw …` (one word of the shell)")
+	set.Flags().StringVar(&o.Publish, "publish", "", "what publications to a shared agent may replace: `own|any` (default own: what the same agent published under that name)")
 	o.AddFlags(set.Flags())
 	set.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := interruptible(c.Context())
@@ -100,7 +102,7 @@ func runAgentShow(ctx context.Context, a *app, key string) error {
 
 func showAgent(w io.Writer, g control.Agent) {
 	facts(w, "agent", g.Key, "role", g.Role, "user", g.User, "only user", g.OnlyUser, "parent", g.Parent,
-		"access", g.Access, "mode", g.Mode, "name", g.Name, "email", g.Email, "home", g.Home, "workspace", g.Work,
+		"access", g.Access, "mode", g.Mode, "publish", g.Publish, "name", g.Name, "email", g.Email, "home", g.Home, "workspace", g.Work,
 		"scratch", g.Scratch, "run uid", strconv.FormatUint(uint64(g.RunUID), 10), "created", stamp(g.Created))
 }
 
@@ -117,6 +119,7 @@ func runAgentSet(ctx context.Context, a *app, o *agentOptions, key string, given
 	pick("mode", &c.Mode, &o.Mode)
 	pick("name", &c.Name, &o.Name)
 	pick("email", &c.Email, &o.Email)
+	pick("publish", &c.Publish, &o.Publish)
 	if given("user") {
 		g, err := a.client().Agent(ctx, key)
 		if err != nil {

@@ -117,7 +117,12 @@ func newPublishCommand(a *app) *cobra.Command {
 	c := command("publish --agent KEY ITEM|PATH --to AGENT [--as NAME]", "Copy an item or a file to a shared agent", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runPublish(ctx, a, o, args[0]) })
 	c.Long = `Copy an item, or with a path (it has a / in it) a file that the agent may read, into the workspace
-of a shared agent. In a mount the same is: cp FILE /warren/.warren/publish/AGENT/NAME`
+of a shared agent. In a mount the same is: cp FILE /warren/.warren/publish/AGENT/NAME
+
+It replaces what the same agent published under that name before, which stays there in
+.published/NAME. Anything else that has the name is a conflict (exit code 11), unless
+the shared agent allows it (` + "`warren agent set AGENT --publish any`" + `). What arrives is no
+program: its mode is 0644.`
 	o.AddFlags(c.Flags())
 	return c
 }

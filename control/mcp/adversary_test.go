@@ -65,6 +65,7 @@ func newPlot(t *testing.T, name string) *plot {
 		os.WriteFile(filepath.Join(s.Gaia, "agents/stranger/fields.json"), []byte(`{"type":"object","properties":{"theirs":{"type":"string","default":"`+mark+`"}}}`), 0o644),
 		os.WriteFile(schema, []byte(`{"type":"object","properties":{"note":{"type":"string"},"n":{"type":"integer"}}}`), 0o644),
 		os.WriteFile(filepath.Join(p.hall, "private"), []byte(mark+" of concierge\n"), 0o644),
+		os.RemoveAll(filepath.Join(p.hall, ".published")),
 		os.RemoveAll(p.work),
 		os.MkdirAll(p.work, 0o755),
 	} {
@@ -76,6 +77,10 @@ func newPlot(t *testing.T, name string) *plot {
 	p.was = p.survey()
 	t.Cleanup(func() {
 		if err := os.WriteFile(schema, old, 0o644); err != nil { // for other tests
+			t.Error(err)
+		}
+		// The versions that its own publications replaced are the agent's.
+		if err := os.RemoveAll(filepath.Join(p.hall, ".published")); err != nil {
 			t.Error(err)
 		}
 		for path, now := range p.survey() {

@@ -44,6 +44,7 @@ func TestWriters(t *testing.T) {
 	if _, err := s.Try("agent", "show", "writer"); err != nil {
 		s.Warren(t, "agent", "add", "writer", "--user", "ada")
 	}
+	s.Warren(t, "agent", "set", "concierge", "--publish", "any") // both publish under one name
 	mount := s.Mount(t, "--agent", "writer")
 	gaia := connect(t, s, "--agent", "gaia")
 	first := connect(t, s, "--agent", soul)

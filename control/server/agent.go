@@ -14,10 +14,13 @@ import (
 
 func apiAgent(a workspace.Agent) control.Agent {
 	home := "/agents/" + a.Key
+	if a.Role == policy.Shared {
+		a.Publish = cmp.Or(a.Publish, workspace.PublishOwn)
+	}
 	return control.Agent{
 		Key: a.Key, Role: string(a.Role), User: a.User, Parent: a.Parent, Access: a.Access, OnlyUser: a.OnlyUser,
 		Name: a.Name, Email: a.Email, RunUID: a.RunUID, Created: a.Created,
-		Mode: cmp.Or(a.Mode, workspace.ModeOwn), Home: home, Work: home + "/workspace", Scratch: home + "/scratch",
+		Mode: cmp.Or(a.Mode, workspace.ModeOwn), Publish: a.Publish, Home: home, Work: home + "/workspace", Scratch: home + "/scratch",
 	}
 }
 
@@ -95,8 +98,8 @@ func (s *Server) maySet(by asker, key string, c control.AgentChange) error {
 	switch {
 	case by.administrator():
 		return nil
-	case c != control.AgentChange{Access: c.Access}:
-		return failf(backend.Denied, "an orchestrator sets an agent's access; the rest is the administrator's")
+	case c != control.AgentChange{Access: c.Access, Publish: c.Publish}:
+		return failf(backend.Denied, "an orchestrator sets an agent's access and what publications may replace; the rest is the administrator's")
 	case s.isBelow(by.agent, key):
 		return failf(backend.Denied, "an orchestrator sets the access of others, and not of the agents above it")
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -230,7 +231,8 @@ var probes = map[string]probe{
 	}},
 	"POST /v1/items/publish": {refuses: "hall", as: func(g *guestHouse, agent string) asked {
 		g.items("out")
-		return asked{"/v1/items/publish", fmt.Sprintf(`{"agent":%q,"key":"out","target_agent_id":"hall"}`, agent)}
+		key := rand.Text() // of several agents, each may replace its own only
+		return asked{"/v1/items/publish", fmt.Sprintf(`{"agent":%q,"key":"out","target_agent_id":"hall","target_key":%q}`, agent, key)}
 	}},
 	"GET /v1/fields": query("/v1/fields?agent=AGENT"),
 	"GET /v1/fields/value": {as: func(g *guestHouse, agent string) asked {

@@ -17,6 +17,18 @@ import (
 type Cond struct {
 	Match  string // Conflict unless the file is there and has this etag
 	Absent bool   // Exist if there is a file
+
+	Publish *Publication // marks what is written, and may ask for more
+}
+
+// Publication is what a write that publishes a file asks for. What it replaces gets
+// the name AT.AGENT in a directory of the same volume, AGENT being who changed it
+// last.
+type Publication struct {
+	Name string         // that the file is published under
+	Own  bool           // Conflict unless what it replaces was published under Name, and was not changed since, by the view's author
+	Keep backend.NodeID // the directory; 0: Exist if there is something to replace
+	At   string
 }
 
 // Etag names the present state of a regular file: it is another one after every
@@ -57,14 +69,66 @@ func (c *call) holds(cond Cond, pl *place) error {
 	if cond.Absent {
 		return backend.Exist
 	}
-	if cond.Match == "" {
+	if cond.Match != "" {
+		if etag, err := c.etag(pl); err != nil || etag != cond.Match {
+			return cmp.Or(err, error(errMoved))
+		}
+	}
+	if cond.Publish != nil && cond.Publish.Own {
+		return c.ownPublication(pl, cond.Publish.Name)
+	}
+	return nil
+}
+
+// keepOld gives the file pl, which is about to be replaced, the name that p asks for.
+// The lock is held.
+func (c *call) keepOld(pl *place, p *Publication) error {
+	if p == nil {
 		return nil
 	}
-	etag, err := c.etag(pl)
-	if err == nil && etag != cond.Match {
-		err = errMoved
+	if p.Keep == 0 {
+		return backend.Exist
+	}
+	by, err := c.tx.Provenance(pl.ino())
+	if err != nil {
+		return err
+	}
+	name := p.At + "." + by.ModifiedBy
+	c.noteTo("link", pl, nil, "", p.Keep.Ino(), name)
+	_, err = c.tx.Link(pl.ino(), p.Keep.Ino(), name)
+	return err
+}
+
+// ownPublication fails with a Conflict unless the view's author published the file pl
+// under name, and nobody else has changed it since. Another name means that it
+// was renamed: then whoever did so has other plans with it. The lock is held.
+func (c *call) ownPublication(pl *place, name string) error {
+	mark, err := c.tx.GetXattr(pl.ino(), publishedAs)
+	if err != nil && !errors.Is(err, backend.NoData) {
+		return err
+	}
+	p, err := c.tx.Provenance(pl.ino())
+	if err == nil && (string(mark) != name || p.ModifiedBy != c.v.author()) {
+		err = errTaken
 	}
 	return err
+}
+
+// errTaken is the failure to publish over what is not the publisher's.
+var errTaken = &backend.Error{Kind: backend.Conflict, Err: errors.New("it is not the publisher's")}
+
+// Published fails with a Conflict unless the view may replace the file node, named
+// name, as its own publication.
+func (v *View) Published(node backend.NodeID, name string) error {
+	c := v.begin("getxattr", nil)
+	defer c.end()
+	return c.in(node, func(c *call) error {
+		var pl place
+		if err := c.seen(node.Ino(), &pl); err != nil {
+			return err
+		}
+		return c.ownPublication(&pl, name)
+	})
 }
 
 // errMoved is the failure of a condition on an etag.

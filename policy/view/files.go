@@ -67,7 +67,12 @@ func (v *View) Put(path string, body io.Reader, mode uint32) (Found, error) {
 // PutHere is Put that follows no symlink at the end of path: what stands there
 // must be a regular file, or nothing.
 func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) {
-	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false, Cond{})
+	return v.PutHereIf(path, body, mode, Cond{})
+}
+
+// PutHereIf is PutHere that is done only if cond holds where it takes effect.
+func (v *View) PutHereIf(path string, body io.Reader, mode uint32, cond Cond) (Found, error) {
+	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false, cond)
 	return f, err
 }
 

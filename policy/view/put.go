@@ -88,6 +88,9 @@ func (p *putting) replace(body io.Reader, size int) error {
 	if err := v.writeAll(a.Node, body, size, 0); err != nil {
 		return err
 	}
+	if err := p.mark(a.Node); err != nil {
+		return err
+	}
 	if p.cond.Match == "" {
 		_, err := v.link("create", nil, a.Node, f.Dir, f.Name, func(c *call) error { return p.settled(c, a.Node.Ino()) })
 		if err == nil || p.cond.Absent || !errors.Is(err, backend.Exist) {
@@ -96,6 +99,18 @@ func (p *putting) replace(body io.Reader, size int) error {
 	}
 	return v.supplant(a.Node, f.Dir, f.Name, func(c *call, old *place) error { return p.meets(c, a.Node.Ino(), old) },
 		func(c *call) error { return p.settled(c, a.Node.Ino()) })
+}
+
+// mark notes at a file that it is a publication, if it is.
+func (p *putting) mark(node backend.NodeID) error {
+	if p.cond.Publish == nil {
+		return nil
+	}
+	c := p.v.begin("setxattr", nil)
+	defer c.end()
+	return c.in(node, func(c *call) error {
+		return c.tx.SetXattr(node.Ino(), publishedAs, []byte(p.cond.Publish.Name), false, false)
+	})
 }
 
 // meets tells whether what is about to be replaced (nil: nothing) meets the
@@ -108,6 +123,9 @@ func (p *putting) meets(c *call, ino backend.Ino, old *place) error {
 		return nil
 	}
 	if err := c.holds(p.cond, old); err != nil || old.attr.Type != backend.TypeRegular {
+		return err
+	}
+	if err := c.keepOld(old, p.cond.Publish); err != nil {
 		return err
 	}
 	return c.tx.Succeed(ino, old.ino())

@@ -26,7 +26,10 @@ func (s *Space) Happened(ctx context.Context, op, agent, path string) error {
 	return s.feed.Add(ctx, &feed.Event{Op: op, Agent: agent, Path: cutPath(path)})
 }
 
-// author is whom changes and refusals are recorded as.
+// Author returns the agent that changes and refusals are recorded as.
+func (v *View) Author() string { return v.author() }
+
+// author is Author, in this package.
 func (v *View) author() string {
 	if v.o.onBehalf != "" {
 		return v.o.onBehalf

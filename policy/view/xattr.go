@@ -10,8 +10,12 @@ import (
 )
 
 // own is the prefix of the attributes that are answered here: path, created_by,
-// created_at, modified_by, modified_at. They are not listed and not settable.
+// created_at, modified_by, modified_at, published. They are not listed and not settable.
 const own = "user.warren."
+
+// publishedAs is the one of them that is stored: the name that a file was
+// published under.
+const publishedAs = own + "published"
 
 // xattrSpaces are the namespaces that are kept, besides POSIX ACLs.
 var xattrSpaces = []string{"user.", "security.", "trusted."}
@@ -78,6 +82,8 @@ func (c *call) provenance(pl *place, what string) ([]byte, error) {
 		return []byte(c.shownAgent(p.ModifiedBy, p.ModifiedAt, pl)), nil
 	case "created_at":
 		return []byte(p.CreatedAt.Time().Format(time.RFC3339Nano)), nil
+	case "published":
+		return c.tx.GetXattr(pl.ino(), publishedAs)
 	case "modified_at":
 		return []byte(p.ModifiedAt.Time().Format(time.RFC3339Nano)), nil
 	}
@@ -95,7 +101,7 @@ func (v *View) ListXattr(r *Request, node backend.NodeID) (names []string, err e
 			return err
 		}
 		names, err = c.tx.ListXattr(node.Ino())
-		names = v.withoutACLs(names)
+		names = slices.DeleteFunc(v.withoutACLs(names), func(n string) bool { return strings.HasPrefix(n, own) })
 		if i := slices.Index(names, capability); i >= 0 && !c.made(&pl) {
 			names = slices.Delete(names, i, i+1)
 		}
