@@ -42,7 +42,7 @@ const noNode = nodeID(^uint64(0))
 
 // told gives node if the kernel was told of it.
 func (f *fileSystem) told(node nodeID) nodeID {
-	if f.handed == nil || isControl(node) || f.kern.holds(node) {
+	if f.handed == nil || isControl(node) || f.kern.Holds(node) {
 		return node
 	}
 	return noNode

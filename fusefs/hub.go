@@ -148,7 +148,7 @@ func (p pending) Send() {
 // InUse implements view.Notifier.
 func (h *Hub) InUse(node backend.NodeID) bool {
 	for _, k := range *h.kernels.Load() {
-		if k.holds(node) {
+		if k.Holds(node) {
 			return true
 		}
 	}
@@ -158,7 +158,7 @@ func (h *Hub) InUse(node backend.NodeID) bool {
 // shared tells whether a kernel other than k holds node.
 func (h *Hub) shared(k *kernel, node backend.NodeID) bool {
 	for _, o := range *h.kernels.Load() {
-		if o != k && o.holds(node) {
+		if o != k && o.Holds(node) {
 			return true
 		}
 	}

@@ -273,8 +273,8 @@ func (k *kernel) blind(node backend.NodeID) {
 	k.mu.Unlock()
 }
 
-// holds tells whether the kernel was told of node and has not forgotten it.
-func (k *kernel) holds(node backend.NodeID) bool {
+// Holds implements view.Revoker.
+func (k *kernel) Holds(node backend.NodeID) bool {
 	k.mu.Lock()
 	_, ok := k.nodes.get(node)
 	k.mu.Unlock()

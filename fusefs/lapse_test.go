@@ -37,7 +37,7 @@ func TestRemovedIsLetGo(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			for t.Context().Err() == nil && a.fs.kern.holds(node) {
+			for t.Context().Err() == nil && a.fs.kern.Holds(node) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()

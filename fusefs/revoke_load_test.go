@@ -112,8 +112,15 @@ func TestRevocationUnderLoad(t *testing.T) {
 		"file moved out": {grant("write"), grantedDir, byHandle, func(_ *stack, gaia *view.View) error {
 			return renamed(gaia, grantedDir+"/data", workDir+"/data")
 		}},
-		"last visible link": {grant("write"), grantedDir, byHandle, func(_ *stack, gaia *view.View) error {
-			return linkedOut(gaia, grantedDir+"/data", workDir+"/data")
+		"file exchanged out": {grant("write"), grantedDir, byHandle, func(_ *stack, gaia *view.View) error {
+			_, err := gaia.WriteFile(workDir+"/data", []byte("other"), 0o644)
+			if err != nil {
+				return err
+			}
+			return moved(gaia, grantedDir+"/data", workDir+"/data", view.Exchange)
+		}},
+		"directory above moved": {grant("write"), grantedDir, all, func(_ *stack, gaia *view.View) error {
+			return renamed(gaia, workDir+"/site", workDir+"/site2")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +146,9 @@ func publishing(f policy.Facts) func(*stack, *view.View) error {
 	return func(s *stack, _ *view.View) error { return s.space.Publish(context.Background(), f) }
 }
 
-func renamed(v *view.View, from, to string) error {
+func renamed(v *view.View, from, to string) error { return moved(v, from, to, 0) }
+
+func moved(v *view.View, from, to string, flags view.RenameFlags) error {
 	dir, name, err := v.ResolveParent(from)
 	if err != nil {
 		return err
@@ -148,22 +157,7 @@ func renamed(v *view.View, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return v.Rename(nil, dir.Node, name, toDir.Node, toName, 0)
-}
-
-func linkedOut(v *view.View, from, to string) error {
-	a, err := v.Resolve(from)
-	if err != nil {
-		return err
-	}
-	dir, name, err := v.ResolveParent(to)
-	if err != nil {
-		return err
-	}
-	if _, err := v.Link(nil, a.Node, dir.Node, name); err != nil {
-		return err
-	}
-	return v.Remove(from, false)
+	return v.Rename(nil, dir.Node, name, toDir.Node, toName, flags)
 }
 
 // work lets a soul work in dir, calls end, and checks that nothing it began later

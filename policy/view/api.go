@@ -100,6 +100,9 @@ type Revoker interface {
 	// the new rules. When it returns, the mount's kernel must not show the
 	// old state any more.
 	Revoked(r Revocation)
+	// Holds reports whether the mount's kernel was told of node and has not
+	// forgotten it. It is called like an Observer's methods.
+	Holds(node backend.NodeID) bool
 }
 
 // Revocation is what changed for one view when the rules did.

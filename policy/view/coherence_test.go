@@ -48,6 +48,8 @@ func (k *kernel) Opened(a *backend.Attr, write bool) {
 	k.note(fmt.Sprintf("opened %v", write), a.Node, a)
 }
 
+func (k *kernel) Holds(node backend.NodeID) bool { return k.w.hub.InUse(node) }
+
 func (k *kernel) Revoked(r view.Revocation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

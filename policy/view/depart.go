@@ -4,34 +4,54 @@ import (
 	"slices"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/tree"
 )
 
-// departures are nodes that a rename or an unlink takes out of the part of the
-// tree that other views are rooted in, while they live on elsewhere: to those
-// views they are revoked.
+// departures are names that a change takes out of the part of the tree that other
+// views are rooted in, or that is granted to them, while the node lives on
+// elsewhere. A node that was moved away is revoked; one that only lost its name is
+// kept by the mounts that hold it.
 type departures []departure
 
 type departure struct {
-	v       *View
-	edge    Edge
-	granted bool // v has grants on parts of the volume, and saw the node
+	v     *View
+	edge  Edge
+	path  string // of the name, in its volume
+	moved bool   // the name stands elsewhere now; else it was removed
 }
 
-// note lists the views in whose part e stands, before the change. The
-// volume's lock is held.
-func (d *departures) note(c *call, e Edge) {
-	rooted := func(v *View) bool { return v.root.Volume() == c.vol && v.root.Ino() != backend.RootIno }
-	for _, v := range c.v.s.told(func(v *View) bool { return rooted(v) || v.parts(c.label) }) {
-		if rooted(v) {
-			if in, err := c.tx.Within(e.Parent.Ino(), v.root.Ino()); in && err == nil {
-				*d = append(*d, departure{v: v, edge: e})
-				continue
-			}
-		}
-		if v.parts(c.label) && c.as(v).sights(e.Node.Ino()) {
-			*d = append(*d, departure{v: v, edge: e, granted: true})
+// note lists the views that see the name e, which is about to be moved or removed.
+// The volume's lock is held.
+func (d *departures) note(c *call, e Edge, moved bool) error {
+	views := c.v.s.told(func(v *View) bool {
+		return v.root.Volume() == c.vol && v.root.Ino() != backend.RootIno || v.parts(c.label)
+	})
+	if len(views) == 0 {
+		return nil
+	}
+	path, err := c.linkPath(tree.Link{Parent: e.Parent.Ino(), Name: e.Name})
+	if err != nil {
+		return err
+	}
+	for _, v := range views {
+		if c.as(v).shows(e) {
+			*d = append(*d, departure{v: v, edge: e, path: path, moved: moved})
 		}
 	}
+	return nil
+}
+
+// shows reports whether the call's view sees the node of e by that name.
+func (c *call) shows(e Edge) bool {
+	var pl place
+	if c.seen(e.Node.Ino(), &pl) != nil || pl.blank {
+		return false
+	}
+	if pl.attr.IsDir() {
+		return true
+	}
+	shown, err := c.linkShown(tree.Link{Parent: e.Parent.Ino(), Name: e.Name}, pl.res, c.parted())
+	return shown && err == nil
 }
 
 // parts tells whether the view's agent has grants on parts of a volume.
@@ -52,7 +72,9 @@ func (s *Space) told(of func(*View) bool) (out []*View) {
 	return out
 }
 
-// settle keeps those that really left. The change is done, the lock still held.
+// settle leaves those whose node was moved to where the view does not look, and
+// has the others keep what their kernels hold. The change is done, the lock still
+// held.
 func (d *departures) settle(c *call) error {
 	left := (*d)[:0]
 	for _, x := range *d {
@@ -60,19 +82,13 @@ func (d *departures) settle(c *call) error {
 		if err != nil {
 			return err
 		}
-		gone := false
-		if !x.granted {
-			in, err := c.below(a.Node.Ino(), a.Nlink, x.v.root.Ino())
-			if err != nil {
-				return err
-			}
-			gone = !in
-		}
-		if !gone && a.Nlink > 0 && x.v.parts(c.label) { // without a name it stays what it was
-			gone = !c.as(x.v).sights(a.Node.Ino())
-		}
-		if gone {
+		c.v.s.kept.drop(x.v, a.Node)
+		switch {
+		case a.Nlink == 0, c.as(x.v).sights(a.Node.Ino()): // without a name it stays what it was
+		case x.moved:
 			left = append(left, x)
+		case x.v.holds(a.Node):
+			c.v.s.kept.keep(x.v, a.Node, x.path)
 		}
 	}
 	*d = left

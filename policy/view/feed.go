@@ -67,6 +67,9 @@ func (c *call) noteChange(op string, pl *place) {
 		return
 	}
 	path, err := c.shownPath(pl, "")
+	if pl.kept { // by a name that the view does not know: its reader sees only what it may
+		path, err = c.treePath(pl.ino(), "")
+	}
 	if err != nil { // without a name
 		return
 	}

@@ -63,8 +63,15 @@ func (c *call) leadsOn(dir *place, name string) (leads, final bool) {
 // grants on parts: which of them cover it, and whether it is a bridge.
 func (c *call) grant(ino backend.Ino, pl *place) error {
 	rel, err := c.covered(ino, pl)
-	if err != nil || !pl.attr.IsDir() || c.decides(policy.See, pl) {
+	if err != nil || c.decides(policy.See, pl) {
 		return err
+	}
+	if !pl.attr.IsDir() {
+		if path, ok := c.v.s.kept.path(c.v, pl.attr.Node); ok {
+			pl.res.Grants = c.g.At(path)
+			pl.kept = c.decides(policy.See, pl)
+		}
+		return nil
 	}
 	pl.leads = c.v.leads(c.p, c.g.Leads(rel))
 	return nil

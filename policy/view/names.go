@@ -68,6 +68,7 @@ func (c *call) answerEntry(parent backend.NodeID, name string, ino backend.Ino) 
 	if err := c.seen(ino, &pl); err != nil {
 		return err
 	}
+	c.v.s.kept.drop(c.v, pl.attr.Node)
 	c.show(&pl)
 	if c.watch != nil {
 		c.watch.Entry(parent, name, &c.attr)
@@ -329,6 +330,9 @@ func (v *View) link(op string, r *Request, node, newParent backend.NodeID, newNa
 		}
 		if err := c.dir(newParent.Ino(), &dir); err != nil {
 			return err
+		}
+		if pl.kept { // as of a file without a name
+			return backend.NotFound
 		}
 		if err := c.need(policy.Link, &pl, ""); err != nil {
 			return err

@@ -299,8 +299,8 @@ func TestRootedView(t *testing.T) {
 	w.ok(err, "read two volumes down")
 }
 
-// TestRootedViewLoses: what is renamed or unlinked out of a rooted view is
-// revoked there.
+// TestRootedViewLoses: what is renamed out of a rooted view is revoked there; what
+// only loses its last name in it stays with the mounts that hold it.
 func TestRootedViewLoses(t *testing.T) {
 	w := newWorld(t)
 	sub := w.mkdir("/agents/web/workspace/src")
@@ -332,7 +332,18 @@ func TestRootedViewLoses(t *testing.T) {
 	_, err = v.Read(nil, in, make([]byte, 1), 0)
 	w.ok(err, "read by the alias")
 	w.ok(w.gaia.Unlink(nil, sub, "alias"), "unlink")
-	lost("unlink of the last name inside", in, view.Edge{Parent: sub, Name: "alias", Node: in})
+	_, err = v.Read(nil, in, make([]byte, 1), 0)
+	w.kind(err, backend.NotFound, "read of what nobody held when its last name inside went")
+	_, err = w.gaia.Link(nil, in, sub, "alias")
+	w.ok(err, "link again")
+	w.hub.hold(in, true)
+	w.ok(w.gaia.Unlink(nil, sub, "alias"), "unlink of what is held")
+	if r := k.takeRevoked(); r != nil {
+		t.Errorf("told of the last name inside: %+v", r)
+	}
+	_, err = v.Read(nil, in, make([]byte, 1), 0)
+	w.ok(err, "read of what was held")
+	w.hub.hold(in, false)
 	x := w.write("/agents/web/workspace/src/x", "x")
 	w.ok(w.gaia.Rename(nil, sub, "x", work, "in", view.Exchange), "exchange")
 	lost("exchange", x, view.Edge{Parent: sub, Name: "x", Node: x})

@@ -16,7 +16,8 @@ type place struct {
 	// leads are, of a directory that is seen only as the way to what is granted
 	// in it, the names that lead there; see leadsOn.
 	leads []policy.Lead
-	top   int // of a directory of the root volume: 1 + its index in topNames; 0: "/"
+	kept  bool // a file that the view has no name for any more, though there are others: see Space.kept
+	top   int  // of a directory of the root volume: 1 + its index in topNames; 0: "/"
 }
 
 func (pl *place) ino() backend.Ino { return pl.attr.Node.Ino() }
@@ -205,12 +206,16 @@ func (c *call) linkDenied(dir backend.Ino, name string) (bool, error) {
 }
 
 // nameBarred tells whether a name that a regular file has is on the view's
-// own deny-list; without any, the last that it had. Nothing is remembered of it,
+// own deny-list; without any, the last that it had, as of one that the view
+// keeps. Nothing is remembered of it,
 // and nothing sticks: others may give the file another name.
 func (c *call) nameBarred(a *backend.Attr) (barred bool, err error) {
 	if a.Nlink == 0 {
 		file, named := c.v.s.orphanFile(a.Node)
 		return named && c.p.NameBarredAt(volumePath(c.label)+"/"+file), nil
+	}
+	if path, ok := c.v.s.kept.path(c.v, a.Node); ok && c.p.NameBarredAt(volumePath(c.label)+"/"+path) {
+		return true, nil
 	}
 	err = c.tx.EachLink(a.Node.Ino(), tree.Link{}, func(l tree.Link) (err error) {
 		if barred, err = c.linkBarred(l.Parent, l.Name); barred && err == nil {
@@ -286,6 +291,9 @@ func (c *call) inside(pl *place) error {
 	}
 	in, err := c.below(pl.ino(), pl.attr.Nlink, root.Ino())
 	if err == nil && !in {
+		if _, pl.kept = c.v.s.kept.path(c.v, pl.attr.Node); pl.kept {
+			return nil
+		}
 		err = c.hidden(c.label, nil, "")
 	}
 	return err

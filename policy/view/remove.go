@@ -81,7 +81,9 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 		if err != nil {
 			return err
 		}
-		left.note(c, Edge{Parent: parent, Name: name, Node: id})
+		if err := left.note(c, Edge{Parent: parent, Name: name, Node: id}, false); err != nil {
+			return err
+		}
 		c.note(op, dir.ino(), name, "", id)
 		if isDir {
 			err = c.tx.Rmdir(dir.ino(), name)

@@ -53,8 +53,12 @@ func (v *View) rename(r *Request, parent backend.NodeID, name string, newParent 
 			}
 		}
 		for _, e := range []*end{&m.from, &m.to} {
-			if e.there {
-				left.note(c, Edge{Parent: e.dir.attr.Node, Name: e.name, Node: e.node.attr.Node})
+			if !e.there {
+				continue
+			}
+			edge := Edge{Parent: e.dir.attr.Node, Name: e.name, Node: e.node.attr.Node}
+			if err := left.note(c, edge, e == &m.from || flags&Exchange != 0); err != nil {
+				return err
 			}
 		}
 		if err := m.do(); err != nil {

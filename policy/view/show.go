@@ -36,7 +36,10 @@ func (c *call) show(pl *place) {
 	if c.armed(pl) && !c.made(pl) {
 		a.Mode &^= setIDBits
 	}
-	if a.Nlink > 1 {
+	switch {
+	case pl.kept:
+		a.Nlink = 0
+	case a.Nlink > 1:
 		a.Nlink = c.namesInside(pl)
 	}
 	c.shownOwner(a)

@@ -36,6 +36,7 @@ type Space struct {
 	orphans map[backend.NodeID]orphan // guarded by mu: nameless files, where keepsPlaces says so
 	// strays are nameless nodes, with the roots of views that they had left; guarded by mu.
 	strays map[backend.NodeID]map[backend.Ino]bool
+	kept   kept
 }
 
 // New puts a door before t. log may be nil.
@@ -87,6 +88,9 @@ func (s *Space) Check(f policy.Facts) error {
 // Dropped tells that no mount holds node any more, or did at a time: an unlinked
 // file goes, unless a mount has come to hold it since, by a name that it had then.
 func (s *Space) Dropped(node backend.NodeID) {
+	if s.notifier == nil || !s.notifier.InUse(node) {
+		s.kept.dropNode(node)
+	}
 	if _, there := s.tree.Volume(node.Volume()); !there {
 		s.forgetPlace(node)
 		return

@@ -41,8 +41,10 @@ func (v *View) supplant(node, parent backend.NodeID, name string, before func(*c
 		}
 		kept := false
 		if old != nil {
-			left.note(c, Edge{Parent: parent, Name: name, Node: old.attr.Node})
-			var err error
+			err := left.note(c, Edge{Parent: parent, Name: name, Node: old.attr.Node}, false)
+			if err != nil {
+				return err
+			}
 			if kept, err = c.losesName(&to.dir, name, old.ino()); err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ func (v *View) Close() {
 	v.s.mu.Lock()
 	delete(v.s.views, v)
 	v.s.mu.Unlock()
+	v.s.kept.dropView(v)
 }
 
 // Root is the node of the view's root.
