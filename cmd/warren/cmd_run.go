@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +24,7 @@ type runOptions struct {
 	Project string
 	Mode    string
 	Map     []string
+	Only    []string
 	Net     string
 	Show    []string
 	Env     []string
@@ -42,6 +42,7 @@ func (o *runOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Workdir, "workdir", "", "`PATH` to start in: a tree path, or one below the workspace or project; an orchestrator's may be in another agent's tree")
 	f.StringVar(&o.Mode, "mode", "", "what it sees: `own|inherit|inherit-ro|mapped|home-only` (default: the agent's mode, which is own unless it was set)")
 	f.StringArrayVar(&o.Map, "map", nil, "in the mode mapped (which this is enough to ask for), show the tree path `PATH:ro|rw`; may be repeated")
+	f.StringArrayVar(&o.Only, "only", nil, "show the tree path `PATH:ro|rw`, the host's programs, an empty /tmp as its home, and nothing else; may be repeated")
 	f.StringVar(&o.Net, "net", "host", "`host|none`: the host's network, or none but a loopback of its own")
 	f.StringArrayVar(&o.Limits, "limit", nil, "`NAME=VALUE` for each process: memory=2G, files=1024, cpu=10m, filesize=1G, core=0; procs=200 for all together; may be repeated")
 	f.StringArrayVar(&o.Show, "show", nil, "also show host directory `SRC[:DST]`, read-only; may be repeated")
@@ -71,6 +72,12 @@ inherit-ro it cannot write to it.
 Run by root, the command has a uid of the agent's own (` + "`warren agent show`" + `), or
 --uid. Run by anyone else, it has the caller's uid, and on the host the mount is the
 caller's own.
+
+With --only it sees the named directories and the host's programs, libraries and
+certificates: no other part of the tree, no home and no temporary files of the agent's.
+The git tools run git so. Use it to build or to look at what another agent wrote:
+
+  warren run --agent gaia --only /agents/coder/workspace/app:rw --net none -- make -C /warren/agents/coder/workspace/app
 
 With --report it is told in the end which files of the project, or workspace, the agent
 added, changed, renamed and removed meanwhile.
@@ -169,14 +176,14 @@ func (o *runOptions) spec() (s control.RunSpec, err error) {
 	if _, err := parseLimits(o.Limits); err != nil {
 		return s, err
 	}
-	for _, m := range o.Map {
-		i := strings.LastIndexByte(m, ':')
-		if i < 0 || m[i:] != ":ro" && m[i:] != ":rw" || m[0] != '/' {
-			return s, usagef("--map %s: expected a tree path, and :ro or :rw", m)
-		}
-		s.Map = append(s.Map, control.RunPart{Path: m[:i], Write: m[i:] == ":rw"})
+	if len(o.Only) > 0 && (s.Mode != "" || len(o.Map) > 0) {
+		return s, usagef("--only and --mode or --map are mutually exclusive")
 	}
-	return s, nil
+	if _, err := parseParts("only", o.Only); err != nil {
+		return s, err
+	}
+	s.Map, err = parseParts("map", o.Map)
+	return s, err
 }
 
 // endRun waits until the run's mount is gone.

@@ -84,6 +84,9 @@ func (b *rootBuilder) host() error {
 			return err
 		}
 	}
+	if b.spec.Minimal {
+		return b.minimal()
+	}
 	entries, err := os.ReadDir("/")
 	if err != nil {
 		return err
@@ -291,6 +294,12 @@ func (b *rootBuilder) warren() error {
 	if err := setattr(at(warrenDir), unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, false); err != nil {
 		return err
 	}
+	if b.spec.Minimal {
+		if err := b.narrow(); err != nil {
+			return err
+		}
+		return tmpfs(at("/tmp"), "mode=1777,size=64m", 0)
+	}
 	tmps, err := b.tmps()
 	if err != nil {
 		return fmt.Errorf("the agent's %s: %w; it must be a directory, so remove what is there and it is made anew", b.spec.Tmp, err)
@@ -314,7 +323,7 @@ func (b *rootBuilder) tmps() (map[string]int, error) {
 		if fi, err := os.Lstat(at(dst)); err != nil || !fi.IsDir() {
 			continue // a host without /var/tmp, or with a link to /tmp
 		}
-		fd, err := treeBelow(at(warrenDir), b.spec.Tmp)
+		fd, err := treeBelow(at(warrenDir), b.spec.Tmp, unix.O_DIRECTORY)
 		if err != nil {
 			return nil, err
 		}
@@ -323,17 +332,17 @@ func (b *rootBuilder) tmps() (map[string]int, error) {
 	return out, nil
 }
 
-// openBelow opens the directory p of the view mounted at dir. Its names are the
-// agent's to change, at any moment: none is followed as a link and none leads
-// out of the view.
-func openBelow(dir, p string) (int, error) {
+// openBelow opens p in the view mounted at dir, with O_PATH and flags. The agent may
+// change the names at any moment: no symlink is followed, and no name leads out of the
+// view.
+func openBelow(dir, p string, flags uint64) (int, error) {
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(root)
 	return unix.Openat2(root, strings.TrimPrefix(p, "/"), &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC | flags,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	})
 }

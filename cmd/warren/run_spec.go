@@ -33,6 +33,8 @@ type sandboxSpec struct {
 	Parts  []control.RunPart `json:"parts"`  // all of the view that is shown, parents first; nil: the whole
 	NoNet  bool              `json:"no_net"` // a network of its own, with nothing in it
 	Limits []limit           `json:"limits"`
+
+	Minimal bool `json:"minimal"` // of the host only programs, libraries and certificates; /tmp is empty and HOME
 }
 
 // bind is a host directory and where it is shown.
@@ -51,7 +53,16 @@ func newSandboxSpec(o *runOptions, r control.Run, args []string) (*sandboxSpec, 
 		View: r.Dir, UID: r.UID, GID: r.GID, NewUser: os.Geteuid() != 0, Parts: r.Parts, NoNet: o.Net == "none",
 		Tmp: r.Agent.Scratch + "/tmp", Args: args,
 	}
-	work, err := workdir(r, o.Workdir)
+	asked := o.Workdir
+	if len(o.Only) > 0 {
+		if err := s.confine(o.Only); err != nil {
+			return nil, err
+		}
+		if asked == "" {
+			asked = s.Parts[0].Path
+		}
+	}
+	work, err := workdir(r, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +85,19 @@ func newSandboxSpec(o *runOptions, r control.Run, args []string) (*sandboxSpec, 
 		}
 		s.Show = append(s.Show, b)
 	}
-	modcache := goModCache()
+	modcache := ""
+	if !s.Minimal {
+		modcache = goModCache()
+	}
 	if modcache != "" {
 		s.Show = append(s.Show, bind{modcache, modcache})
 	}
-	s.Files = append(accountFiles(r, inside(home)), resolvConf()...)
-	s.Env, err = sandboxEnv(o, r, inside(home), modcache)
+	home = inside(home)
+	if s.Minimal {
+		home = "/tmp"
+	}
+	s.Files = append(accountFiles(r, home), resolvConf()...)
+	s.Env, err = sandboxEnv(o, r, home, modcache)
 	return s, err
 }
 
@@ -167,6 +185,9 @@ func sandboxEnv(o *runOptions, r control.Run, home, modcache string) ([]string, 
 	}
 	if modcache != "" {
 		env["GOMODCACHE"] = modcache
+	}
+	if len(o.Only) > 0 {
+		env = minimalEnv(env, o.Net != "none")
 	}
 	for _, e := range o.Env {
 		name, value, set := strings.Cut(e, "=")
