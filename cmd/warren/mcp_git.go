@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ const gitTime = 10 * time.Minute
 // gitEnd is how long git and what it started may take to end when it is told to.
 const gitEnd = 5 * time.Second
 
-// gitRunner gives what runs git for an agent's tools: `warren run`, which only the
-// administrator may ask for. nil: this process is not the administrator's.
+// gitRunner returns the function that runs git for an agent's tools, by `warren run`
+// with --only. Only the administrator may ask for that: nil for any other caller.
 func (a *app) gitRunner(keys deployKeys) mcp.Git {
 	if unix.Access(a.socketPath(), unix.W_OK) != nil {
 		return nil
@@ -36,13 +37,13 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 			return mcp.GitAnswer{}, err
 		}
 		defer done()
-		args := []string{"run", "--agent", c.Agent, "--workdir", c.Dir}
-		if !c.Net {
-			// One process, git itself: whatever a repository says by then, and whoever
-			// else writes into it while git runs, no other program is started.
-			args = append(args, "--net", "none", "--limit", "procs=1")
-		} else {
-			args = append(args, "--net", "host")
+		args := gitRun(c)
+		if c.KnownHosts != "" {
+			if err := a.haveFile(ctx, c.Agent, c.KnownHosts); err != nil {
+				return mcp.GitAnswer{}, err
+			}
+		}
+		if c.Key {
 			lent, err := keys.lend(ctx, c.Agent, func() (int, error) { return uidOf(ctx, a.client(), c.Agent) })
 			if err != nil {
 				return mcp.GitAnswer{}, err
@@ -50,11 +51,54 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 			defer lent.close()
 			args = append(args, lent.args...)
 		}
-		for _, e := range c.Env {
-			args = append(args, "--env", e)
-		}
 		return a.runSelf(ctx, append(append(args, "--", "git"), c.Args...))
 	}
+}
+
+// gitRun returns the arguments of warren for c, without the command.
+func gitRun(c mcp.GitCall) []string {
+	args := append([]string{"run", "--agent", c.Agent, "--workdir", c.Dir}, onlyArgs(c)...)
+	if !c.Spawn {
+		// One process, git itself: whatever the repository says by then, and
+		// whichever agent writes into it while git runs, no other program is started.
+		args = append(args, "--limit", "procs=1")
+	}
+	if !c.Net {
+		args = append(args, "--net", "none")
+	}
+	for _, e := range c.Env {
+		args = append(args, "--env", e)
+	}
+	return args
+}
+
+// onlyArgs returns the options that confine a run of git to what c names.
+func onlyArgs(c mcp.GitCall) (args []string) {
+	parts := append([]control.RunPart{{Path: c.Dir, Write: c.Write}}, c.Repos...)
+	if c.KnownHosts != "" {
+		parts = append(parts, control.RunPart{Path: c.KnownHosts, Write: true})
+	}
+	for _, p := range parts {
+		how := ":ro"
+		if p.Write {
+			how = ":rw"
+		}
+		args = append(args, "--only", p.Path+how)
+	}
+	return args
+}
+
+// haveFile makes an empty file of an agent's where none is, with its directories.
+func (a *app) haveFile(ctx context.Context, agent, file string) error {
+	c := a.client()
+	if _, err := c.MakeDir(ctx, control.MakeDir{Agent: agent, Path: path.Dir(file), Mode: 0o700, Parents: true}); err != nil {
+		return err
+	}
+	_, err := c.WriteIf(ctx, agent, file, strings.NewReader(""), control.Writing{Mode: 0o600, NoClobber: true})
+	if control.KindOf(err) == control.KindConflict {
+		return nil
+	}
+	return err
 }
 
 // gitAtOnce is how many runs of git one agent may have at once; each is a mount and
@@ -86,12 +130,9 @@ func (g *gitTurns) take(ctx context.Context, agent string) (done func(), err err
 
 // runSelf runs this program with args, as the administrator.
 func (a *app) runSelf(ctx context.Context, args []string) (mcp.GitAnswer, error) {
-	cmd := exec.CommandContext(ctx, selfExe())
-	cmd.Args = append([]string{"warren"}, args...)
-	cmd.Env = append(withoutToken(os.Environ()), "WARREN_SOCKET="+a.socketPath())
+	cmd := a.selfCommand(ctx, args)
 	out, errOut := &bounded{most: mcp.MaxGitOutput}, &bounded{most: mcp.MaxGitOutput}
 	cmd.Stdout, cmd.Stderr = out, errOut
-	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(unix.SIGTERM) }, gitEnd
 	err := cmd.Run()
 	got := mcp.GitAnswer{Out: out.Bytes(), Err: errOut.Bytes(), Cut: out.cut}
 	var exit *exec.ExitError
@@ -111,6 +152,16 @@ func (a *app) runSelf(ctx context.Context, args []string) (mcp.GitAnswer, error)
 		return got, control.Errorf(control.KindUnavailable, "git cannot be run here (is it installed?): %s", strings.TrimSpace(string(got.Err)))
 	}
 	return got, nil
+}
+
+// selfCommand returns the command that runs this program with args, as the
+// administrator. It ends with SIGTERM when ctx ends.
+func (a *app) selfCommand(ctx context.Context, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, selfExe())
+	cmd.Args = append([]string{"warren"}, args...)
+	cmd.Env = append(withoutToken(os.Environ()), "WARREN_SOCKET="+a.socketPath())
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(unix.SIGTERM) }, gitEnd
+	return cmd
 }
 
 // withoutToken leaves out what would make a client somebody else than the

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -14,13 +13,21 @@ import (
 	"github.com/warrenfs/warren/control"
 )
 
-// GitCall is one run of the system's git for an agent.
+// GitCall is one run of the system's git for an agent. Its filesystem is the directory
+// Dir, the repositories Repos and a minimal host.
 type GitCall struct {
 	Agent string
 	Dir   string   // tree path to run in
 	Args  []string // after "git"
-	Env   []string // NAME=VALUE, all that git gets beside what `warren run` sets
-	Net   bool     // it may use the network, and the agent's deploy key
+	Env   []string // NAME=VALUE, beside the sandbox's own
+	Write bool     // Dir is writable
+	Spawn bool     // git may start other programs: ssh, transport helpers
+	Net   bool     // the host's network is there
+	Host  GitHost  // the ssh server to reach; Name "": none
+	Key   bool     // Host is approved for the agent's deploy key
+	Repos []control.RunPart
+
+	KnownHosts string // tree path of ssh's file of known hosts; only with Host
 }
 
 // GitAnswer is what came of it. Out and Err are cut at MaxGitOutput bytes each.
@@ -33,9 +40,9 @@ type GitAnswer struct {
 // MaxGitOutput bounds what is kept of what git prints, in bytes.
 const MaxGitOutput = 8 << 20
 
-// Git runs git where an agent's commands run and nowhere else: with its view, its
-// user and no more; without Net, so that git can start no other program. Errors: KindDenied, KindNotFound, KindUnavailable of the run
-// itself; that git fails is Status.
+// Git runs git in a sandbox that holds what the call names and nothing else, as the
+// agent's user. Errors: KindDenied, KindNotFound, KindUnavailable of the sandbox itself;
+// a failure of git is in Status.
 type Git func(context.Context, GitCall) (GitAnswer, error)
 
 // protocolsKey is the setting that says by which protocols git may go to a remote:
@@ -56,7 +63,7 @@ var gitSafe = []setting{
 	{"fetch.recurseSubmodules", "false"}, {"push.recurseSubmodules", "no"}, {"status.submoduleSummary", "false"}, {"diff.submodule", "short"},
 	{"safe.directory", "*"}, {"init.templateDir", ""}, {"protocol.allow", "never"}, {"color.ui", "false"}, {"core.quotePath", "false"},
 	{"merge.autoStash", "false"}, {"fetch.all", "false"}, {"push.followTags", "false"}, {"i18n.logOutputEncoding", "UTF-8"}, {"i18n.commitEncoding", "UTF-8"},
-	{"core.preloadIndex", "false"}, {"index.threads", "1"}, {"pack.threads", "1"}, {"checkout.workers", "1"}, // it may start no thread either
+	{"core.preloadIndex", "false"}, {"index.threads", "1"}, {"pack.threads", "1"}, {"grep.threads", "1"}, {"checkout.workers", "1"}, // it may start no thread either
 }
 
 // setting is one value of git's configuration. The key may have any bytes in its
@@ -68,11 +75,8 @@ type setting struct{ key, value string }
 func gitEnv(protocols []string) []string {
 	return []string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_EDITOR=false",
-		"GIT_PAGER=cat", "GIT_NO_LAZY_FETCH=1", "GIT_ATTR_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=",
-		"GIT_ALLOW_PROTOCOL=" + strings.Join(protocols, ":"),
-		// The key, if there is one, is asked for at an agent; what is in the home
-		// directory is the agent's own matter and used for nothing but known hosts.
-		"GIT_SSH_VARIANT=ssh", "GIT_SSH_COMMAND=ssh -F /dev/null -o BatchMode=yes -o IdentityFile=none -o StrictHostKeyChecking=accept-new -o ForwardAgent=no -o PermitLocalCommand=no",
+		"GIT_PAGER=cat", "GIT_NO_LAZY_FETCH=1", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_ALLOW_PROTOCOL=" + strings.Join(protocols, ":"), "GIT_SSH_VARIANT=ssh", "GIT_SSH_COMMAND=false",
 	}
 }
 
@@ -123,11 +127,13 @@ type repo struct {
 	env   []string
 
 	protocols []string
+	remotes   []string  // those that remotesKey lists
+	keys      []string  // of the repository's configuration
 	set       []setting // over the repository's own configuration
 	filters   []string  // content filters that are not run
 }
 
-// errNoGit tells where there are no git tools.
+// errNoGit is the error of the git tools where there is no git.
 var errNoGit = control.Errorf(control.KindUnavailable, "git works here where `warren run` does: on the daemon's host, for who may speak to the administrator's socket")
 
 // repoOf looks at the repository of a project.
@@ -158,6 +164,7 @@ func (s *Server) repoOf(ctx context.Context, project string) (*repo, error) {
 		return nil, err
 	}
 	set, filters := overrides(keys)
+	r.keys = keys
 	r.set, r.filters = append(slices.Clone(r.set), set...), filters
 	return r, nil
 }
@@ -224,7 +231,7 @@ func (s *Server) gitIn(ctx context.Context, dir string) (*repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	protocols, err := s.protocols(ctx)
+	protocols, remotes, err := s.gitSettings(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -233,49 +240,61 @@ func (s *Server) gitIn(ctx context.Context, dir string) (*repo, error) {
 		name = agent.Key
 	}
 	env := append(gitEnv(protocols), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+agent.Email, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+agent.Email)
-	return &repo{s: s, agent: &agent, dir: dir, env: env, protocols: protocols, set: gitSafe}, nil
+	return &repo{s: s, agent: &agent, dir: dir, env: env, protocols: protocols, remotes: remotes, set: gitSafe}, nil
 }
 
-// protocols gives those that the settings allow.
-func (s *Server) protocols(ctx context.Context) ([]string, error) {
-	c, err := s.o.Client.Config(ctx, s.o.Agent, "", nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range c.Settings {
-		if x.Key != protocolsKey {
-			continue
-		}
-		var list []string
-		known := []string{"file", "http", "https", "ssh"}
-		if json.Unmarshal(x.Value, &list) != nil || slices.ContainsFunc(list, func(p string) bool { return !slices.Contains(known, p) }) {
-			return nil, control.Errorf(control.KindInvalid, "setting %s in %s: want a list of %s", protocolsKey, x.Source, strings.Join(known, ", "))
-		}
-		return list, nil
-	}
-	return defaultProtocols, nil
-}
-
-// call makes a run of git.
-func (r *repo) call(ctx context.Context, c GitCall) (GitAnswer, error) {
+// prepared returns c with what every run of git in this repository has. KindInvalid: an
+// argument contains a NUL.
+func (r *repo) prepared(c GitCall) (GitCall, error) {
 	if slices.ContainsFunc(c.Args, func(a string) bool { return strings.ContainsRune(a, 0) }) {
-		return GitAnswer{}, control.Errorf(control.KindInvalid, "git: an argument with a NUL")
+		return c, control.Errorf(control.KindInvalid, "git: an argument contains a NUL")
 	}
 	c.Agent, c.Dir = r.agent.Key, r.dir
-	c.Args = append([]string{"--no-pager", "--literal-pathspecs"}, c.Args...)
-	c.Env = append(slices.Clone(r.env), fmt.Sprint("GIT_CONFIG_COUNT=", len(r.set)))
+	c.Args = append([]string{"--no-pager"}, c.Args...)
+	c.Env = append(append(slices.Clone(r.env), c.Env...), fmt.Sprint("GIT_CONFIG_COUNT=", len(r.set)))
 	for i, x := range r.set {
 		c.Env = append(c.Env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, x.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, x.value))
 	}
-	if !c.Net {
+	if !c.Write {
 		c.Env = append(c.Env, "GIT_OPTIONAL_LOCKS=0")
+	}
+	return c, nil
+}
+
+// call runs git.
+func (r *repo) call(ctx context.Context, c GitCall) (GitAnswer, error) {
+	c.Args = append([]string{"--literal-pathspecs"}, c.Args...)
+	c, err := r.prepared(c)
+	if err != nil {
+		return GitAnswer{}, err
 	}
 	ctx, ended := r.watched(ctx)
 	got, err := r.s.o.Git(ctx, c)
 	if ended() {
-		return GitAnswer{}, control.Errorf(control.KindDenied, "git was ended: the token is worth nothing any more")
+		return GitAnswer{}, control.Errorf(control.KindDenied, "git was ended: the token has expired or was revoked")
 	}
 	return got, err
+}
+
+// showsDiffs lists the git commands that take the options for diffs.
+var showsDiffs = []string{"diff", "log", "show", "whatchanged", "reflog", "blame", "annotate", "diff-tree", "diff-index", "diff-files"}
+
+// Review returns the call for a git command that reads a project's repository and runs
+// nothing that the repository names. args starts with the command. KindInvalid: there
+// is no repository, or no command; KindUnavailable: o.Git is nil.
+func Review(ctx context.Context, o Options, project string, args []string) (GitCall, error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return GitCall{}, control.Errorf(control.KindInvalid, "name the git command first, such as status, log or diff")
+	}
+	r, err := (&Server{o: o}).repoOf(ctx, project)
+	if err != nil {
+		return GitCall{}, err
+	}
+	command := args[:1:1]
+	if slices.Contains(showsDiffs, args[0]) {
+		command = append(command, "--no-ext-diff", "--no-textconv")
+	}
+	return r.prepared(GitCall{Args: append(command, args[1:]...)})
 }
 
 // watchEvery is how often a token is asked about while git runs for it.
@@ -308,51 +327,33 @@ func (r *repo) watched(ctx context.Context) (_ context.Context, ended func() boo
 	}
 }
 
-// run runs git without a network.
+// run runs a git command that only reads.
 func (r *repo) run(ctx context.Context, command ...string) (GitAnswer, error) {
 	return r.call(ctx, GitCall{Args: command})
 }
 
-// remote runs git with the network.
-func (r *repo) remote(ctx context.Context, command ...string) (GitAnswer, error) {
-	return r.call(ctx, GitCall{Args: command, Net: true})
+// change runs a git command that writes into the project.
+func (r *repo) change(ctx context.Context, command ...string) (GitAnswer, error) {
+	return r.call(ctx, GitCall{Args: command, Write: true})
 }
 
-// must is run of what has to work. KindInvalid: git failed, and what it said; or it
-// said more than is kept, of which a part would be another answer.
+// must is run of a command that has to work. KindInvalid: git failed, with its own
+// words; or it printed more than is kept, and a part would be a wrong answer.
 func (r *repo) must(ctx context.Context, command ...string) (string, error) {
 	got, err := r.run(ctx, command...)
-	switch {
-	case err != nil:
-	case got.Status != 0:
-		err = control.Errorf(control.KindInvalid, "git %s: %s", command[0], shortened(got.Err))
-	case got.Cut:
-		err = control.Errorf(control.KindInvalid, "git %s: the answer has more than %d bytes; ask for less", command[0], MaxGitOutput)
-	}
-	return string(got.Out), err
+	return got.text(command[0], err)
 }
 
-// own gives the option that says what git's other side is, so that a configuration
-// cannot. On this machine, as the file protocol asks for, it may read a repository that
-// belongs to somebody else, and runs nothing of what that says: no hooks, and no
-// checkout, which has filters. url "": that of the branch's remote.
-func (r *repo) own(ctx context.Context, side, url string) ([]string, error) {
-	there := []string{"--" + side + "=git-" + side}
-	if !slices.Contains(r.protocols, "file") {
-		return there, nil
+// text returns the output of a command that has to work, as must does.
+func (a GitAnswer) text(command string, err error) (string, error) {
+	switch {
+	case err != nil:
+	case a.Status != 0:
+		err = control.Errorf(control.KindInvalid, "git %s: %s", command, shortened(a.Err))
+	case a.Cut:
+		err = control.Errorf(control.KindInvalid, "git %s: the answer has more than %d bytes; ask for less", command, MaxGitOutput)
 	}
-	if url == "" {
-		got, err := r.run(ctx, "ls-remote", "--get-url")
-		if err != nil {
-			return nil, err
-		}
-		url = strings.TrimSpace(string(got.Out))
-	}
-	if !strings.HasPrefix(url, "file://") && !path.IsAbs(url) {
-		return there, nil
-	}
-	return []string{"--" + side + "=git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.alternateRefsCommand=true" +
-		" -c receive.denyCurrentBranch=refuse -c receive.autogc=false -c gc.auto=0 -c maintenance.auto=false " + side}, nil
+	return string(a.Out), err
 }
 
 // maxGitSaid bounds what is told of git's own words, in bytes.
@@ -368,29 +369,6 @@ func shortened(b []byte) string {
 		s = "it failed, and does not say why"
 	}
 	return s
-}
-
-// scpLike is a remote in ssh's short form, user@host:path.
-var scpLike = regexp.MustCompile(`^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^:]`)
-
-// checkRemote decides whether a URL may be cloned from.
-func checkRemote(url string, protocols []string) error {
-	scheme, _, ok := strings.Cut(url, "://")
-	switch {
-	case strings.ContainsFunc(url, func(c rune) bool { return c < ' ' || c == 0x7f }) || strings.HasPrefix(url, "-"):
-		return control.Errorf(control.KindInvalid, "remote_url: it is no URL")
-	case ok && !strings.Contains(scheme, "::"):
-	case scpLike.MatchString(url):
-		scheme = "ssh"
-	case path.IsAbs(url):
-		scheme = "file"
-	default:
-		return control.Errorf(control.KindInvalid, "remote_url: want https://…, ssh://… or user@host:path")
-	}
-	if !slices.Contains(protocols, scheme) {
-		return control.Errorf(control.KindDenied, "remote_url: %s is not among the protocols that are allowed: %s (setting %s)", scheme, strings.Join(protocols, ", "), protocolsKey)
-	}
-	return nil
 }
 
 // slug is what the directory of a clone may be called: a new one of the agent's
@@ -411,18 +389,21 @@ func (s *Server) clone(ctx context.Context, url, name, local string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRemote(url, r.protocols); err != nil {
+	if local == "" {
+		local = path.Join(r.agent.Work, name)
+	}
+	r.dir = local
+	if err := r.route(&GitCall{}, []string{url}, false, true); err != nil {
 		return err
 	}
-	own, err := r.own(ctx, "upload-pack", url)
-	if err != nil {
+	if _, err := s.o.Client.MakeDir(ctx, control.MakeDir{Agent: s.o.Agent, Path: local}); err != nil {
 		return err
 	}
-	r.dir = r.agent.Work
-	if local != "" {
-		name = viewDir + local
+	got, err := r.reach(ctx, "upload-pack", []string{url}, true, "clone", "--quiet", "--no-recurse-submodules", "--template=", "--", url, ".")
+	if err != nil || got.Status != 0 {
+		// git removes what it made but not the directory; one with a checkout that failed stays.
+		_ = s.o.Client.Remove(context.WithoutCancel(ctx), s.o.Agent, local, false)
 	}
-	got, err := r.remote(ctx, slices.Concat([]string{"clone", "--quiet", "--no-recurse-submodules", "--template="}, own, []string{"--", url, name})...)
 	if err != nil {
 		return err
 	}

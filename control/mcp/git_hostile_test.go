@@ -111,15 +111,13 @@ func TestGitStaysInTheTree(t *testing.T) {
 		"rm -rf gitfile/.git gitlink/.git; echo 'gitdir: "+elsewhere+"' > gitfile/.git; ln -s "+elsewhere+" gitlink/.git",
 		"git -C include config include.path "+elsewhere+"/config", "git -C side worktree add -q ../tree")
 	for _, name := range []string{"worktree", "gitfile", "gitlink", "include"} {
-		e := h.fails("git_log", object{"project": "/agents/" + soul + "/workspace/out/" + name}, "denied")
+		e := h.fails("git_log", object{"project": "/agents/" + soul + "/workspace/out/" + name}, "denied", "invalid")
 		if text, _ := e["error"].(string); strings.Contains(text, mark) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	// A repository elsewhere in the tree is as good as any.
-	if got := h.call("git_status", object{"project": "/agents/" + soul + "/workspace/out/tree"}); got["branch"] != "tree" {
-		t.Errorf("a worktree: %v", got)
-	}
+	// The rest of the tree is absent too: a worktree of another project's repository.
+	h.fails("git_status", object{"project": "/agents/" + soul + "/workspace/out/tree"}, "invalid")
 }
 
 // TestGitFileRemote: a remote in the tree runs nothing of its own when it is fetched

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -281,7 +280,8 @@ func gitAdd(ctx context.Context, s *Server, in gitAddIn) (gitDone, said, error) 
 	if len(in.Paths) == 0 {
 		return gitDone{}, said{}, control.Errorf(control.KindInvalid, "paths: name at least one")
 	}
-	_, err = r.must(ctx, append([]string{"add", "--all", "--"}, in.Paths...)...)
+	got, err := r.change(ctx, append([]string{"add", "--all", "--"}, in.Paths...)...)
+	_, err = got.text("add", err)
 	text := "staged\n"
 	if len(r.filters) > 0 {
 		text += "as they are: these filters of the repository were not run: " + strings.Join(r.filters, ", ") + "\n"
@@ -310,7 +310,8 @@ func gitCommit(ctx context.Context, s *Server, in gitCommitIn) (gitCommitted, sa
 	if got.Status == 0 {
 		return gitCommitted{}, said{}, control.Errorf(control.KindConflict, "nothing is staged: git_add first")
 	}
-	if _, err := r.must(ctx, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-m", "["+r.agent.Key+"] "+in.Message); err != nil {
+	got, err = r.change(ctx, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-m", "["+r.agent.Key+"] "+in.Message)
+	if _, err := got.text("commit", err); err != nil {
 		return gitCommitted{}, said{}, err
 	}
 	sha, err := r.commit(ctx, "", "HEAD")
@@ -333,11 +334,7 @@ func (r *repo) fetch(ctx context.Context) (updated bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	own, err := r.own(ctx, "upload-pack", "")
-	if err != nil {
-		return false, err
-	}
-	got, err := r.remote(ctx, append([]string{"fetch", "--quiet", "--no-auto-maintenance", "--no-recurse-submodules"}, own...)...)
+	got, err := r.remote(ctx, "upload-pack", "", "fetch", "--quiet", "--no-auto-maintenance", "--no-recurse-submodules")
 	if err != nil {
 		return false, err
 	}
@@ -373,7 +370,7 @@ func gitPull(ctx context.Context, s *Server, in inProjectIn) (gitFetched, said, 
 	if err != nil {
 		return gitFetched{}, said{}, err
 	}
-	got, err := r.run(ctx, "merge", "--quiet", "--ff-only", "--no-verify-signatures", "--no-verify", "@{upstream}")
+	got, err := r.change(ctx, "merge", "--quiet", "--ff-only", "--no-verify-signatures", "--no-verify", "@{upstream}")
 	if err != nil {
 		return gitFetched{}, said{}, err
 	}
@@ -432,11 +429,7 @@ func gitPush(ctx context.Context, s *Server, in inProjectIn) (gitDone, said, err
 	if err != nil {
 		return gitDone{}, said{}, err
 	}
-	own, err := r.own(ctx, "receive-pack", "")
-	if err != nil {
-		return gitDone{}, said{}, err
-	}
-	got, err := r.remote(ctx, slices.Concat([]string{"push", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules", "--set-upstream"}, own, []string{"--", remote, branch + ":" + branch})...)
+	got, err := r.remote(ctx, "receive-pack", remote, "push", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules", "--set-upstream", "--", remote, branch+":"+branch)
 	if err == nil && got.Status != 0 {
 		err = control.Errorf(control.KindConflict, "git push: %s", shortened(append(got.Out, got.Err...)))
 	}
