@@ -60,7 +60,7 @@ Start with ` + "`warren init`, `warren serve` and `warren mount --agent KEY DIR`
 	add(groupRun, newInitCommand(a), newServeCommand(a), newStatusCommand(a), newSyncCommand(a),
 		newMountCommand(a), newUmountCommand(a), newMountsCommand(a), newRunCommand(a), newDemoCommand(a))
 	add(groupAgents, newUserCommand(a), newAgentCommand(a), newTokenCommand(a), newPolicyCommand(a), newGrantCommand(a), newRevokeCommand(a), newGrantsCommand(a), newQuotaCommand(a), newRetentionCommand(a))
-	add(groupShare, newFSCommand(a), newMCPCommand(a), newPathCommand(a), newProjectCommand(a), newJournalCommand(a), newInboxCommand(a), newDecisionCommand(a), newWhatsNewCommand(a), newDelegateCommand(a), newLogCommand(a),
+	add(groupShare, newFSCommand(a), newMCPCommand(a), newGitCommand(a), newPathCommand(a), newProjectCommand(a), newJournalCommand(a), newInboxCommand(a), newDecisionCommand(a), newWhatsNewCommand(a), newDelegateCommand(a), newLogCommand(a),
 		newItemCommand(a), newPublishCommand(a), newFieldCommand(a), newContextCommand(a), newSessionCommand(a),
 		newDeviceCommand(a), newWorkspaceCommand(a), newConfigCommand(a))
 	add(groupOperate, newImportCommand(a), newExportCommand(a), newBackupCommand(a), newRestoreStoreCommand(a), newFsckCommand(a), newVersionCommand(a), newCompletionCommand(a), newManCommand(a))
