@@ -13,8 +13,6 @@ ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-# One package's tests may take this long before go test ends them.
-TIMEOUT  ?= 30m
 # make fuzz: how long each fuzz target runs.
 FUZZTIME ?= 20s
 # make crash: how many crashes each test makes.
@@ -26,24 +24,18 @@ OPS      ?= 1000000
 INODES   ?= 100000
 # make everything: how long it lasts.
 FOR      ?= 1h
-# Which packages; make test PKG=./backend/...
-PKG      ?= ./...
-# How many packages' tests run at once. They wait more than they compute.
-JOBS     ?= $(shell expr 2 '*' $$(nproc))
-
-# Those that take longest come first, so that none is left to run alone at the end.
-LONGEST  := ./scripts/worktest ./fusefs ./cmd/warren ./scripts/casetest ./scripts/fulltest ./backend/badger
-PKGS      = $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG)
+# Which packages, and none later than BUDGET after the start: make test PKG=./backend/... BUDGET=10m
+PKG      ?=
+BUDGET   ?= 0
 
 # Not a requirement of go.mod, whose list is what the program is built from.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Every test runs in a temporary directory of its own, and must leave no mount
-# and no process behind. -parallel is for the scripts of cmd/warren.
-GOTEST := scripts/cleanly go test -timeout $(TIMEOUT) -p $(JOBS) -parallel $(JOBS)
-# What looks for races and for what one thread cannot do need not wait for the
-# disk, and has been vetted.
-SHORT  := scripts/cleanly --memory go test -timeout $(TIMEOUT) -p $(JOBS) -parallel $(JOBS) -vet=off -short -count=1
+# Runs the tests, package after package (go doc ./scripts/suite).
+SUITE  = @scripts/deps test && go build -o bin/suite ./scripts/suite && exec bin/suite -budget $(BUDGET)
+# The same for one package at a length of its own. Every test runs in a temporary
+# directory of its own, and must leave no mount and no process behind.
+GOTEST := scripts/cleanly go test
 
 .PHONY: help
 help: ## list these targets
@@ -61,26 +53,28 @@ demo: ## from nothing to agents at work in one tree; KEEP=1 leaves it up
 	@KEEP='$(KEEP)' scripts/demo
 
 .PHONY: test
-test: ## everything: the suite, then under the race detector, then on one CPU
-	@scripts/deps test
-	$(GOTEST) -count=1 $(PKGS)
-	@$(MAKE) race gomaxprocs1
+test: ## every package, long cases shortened
+	$(SUITE) short $(PKG)
+
+.PHONY: test-all
+test-all: ## the suite with its long cases, then the short ones under the race detector and on one processor
+	@status=0; for t in long race one; do $(MAKE) $$t || status=1; done; exit $$status
 
 .PHONY: quick
-quick: ## the suite without its long cases
-	@scripts/deps test
-	$(GOTEST) -short $(PKGS)
+quick: ## the packages that neither mount nor load the machine; unchanged ones are not run again
+	$(SUITE) quick $(PKG)
 
-# A program with the race detector waits a second before it ends, unless told.
+.PHONY: long
+long: ## the suite with its long cases
+	$(SUITE) long $(PKG)
+
 .PHONY: race
 race: ## the suite under the race detector, long cases shortened
-	@scripts/deps test
-	CGO_ENABLED=1 GORACE='atexit_sleep_ms=10' $(SHORT) -race $(PKGS)
+	$(SUITE) race $(PKG)
 
-.PHONY: gomaxprocs1
-gomaxprocs1: ## the suite with GOMAXPROCS=1, long cases shortened
-	@scripts/deps test
-	$(SHORT) -exec 'env GOMAXPROCS=1' $(PKGS)
+.PHONY: one
+one: ## the suite with GOMAXPROCS=1, long cases shortened
+	$(SUITE) one $(PKG)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
@@ -101,7 +95,7 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 .PHONY: posix
 posix: ## go-fuse's POSIX tests on real mounts of every driver
 	@scripts/deps test
-	$(GOTEST) -count=1 -v -run 'Posix|POSIX' ./fusefs/...
+	$(GOTEST) -count=1 -timeout 60m -v -run 'Posix|POSIX' ./fusefs/...
 
 .PHONY: crash
 crash: ## killed daemons and power cuts, each test ROUNDS times (50)
@@ -131,12 +125,12 @@ everything: ## fsx, stress-ng, git, SQLite, listings and copies at once over thr
 .PHONY: cases
 cases: ## the failures that users of other systems reported, on two real mounts
 	@scripts/deps test
-	$(GOTEST) -count=1 -v ./scripts/casetest
+	$(GOTEST) -count=1 -timeout 60m -v ./scripts/casetest
 
 .PHONY: work
 work: ## real work in real mounts: tar, git, npm, Python, Go, SQLite, rsync, and kill -9 after each
 	@scripts/deps test
-	$(GOTEST) -count=1 -v ./scripts/worktest
+	$(GOTEST) -count=1 -timeout 60m -v ./scripts/worktest
 
 .PHONY: containers
 containers: build ## agents in containers of runc, podman and bubblewrap, all at once (root, debootstrap)
@@ -148,7 +142,8 @@ bench: ## compare with the native filesystem and installed peers; BENCH='--scale
 	scripts/bench/bench $(BENCH)
 
 .PHONY: ci
-ci: lint test ## what .ci/run does
+ci: ## lint, test, and as much of the rest as fits (.ci/run)
+	.ci/run
 
 .PHONY: install
 install: build ## into PREFIX (/usr/local), below DESTDIR: program, man pages, completions, units, mount.warren
