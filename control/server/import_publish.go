@@ -48,6 +48,12 @@ func (i *importer) setXattrs(path string, n backend.NodeID, xattrs map[string][]
 		if strings.HasPrefix(name, "user.warren.") { // answered by warren, from what it knows itself
 			continue
 		}
+		if i.v.Agent() != "" && (strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")) {
+			if name != "security.selinux" { // every file of some hosts has it
+				i.report.Skip(path, fmt.Sprintf("the extended attribute %q is not kept: only an administrator's import sets it", name))
+			}
+			continue
+		}
 		if err := i.v.SetXattr(nil, n, name, value, false, false); err != nil {
 			i.report.Skip(path, fmt.Sprintf("the extended attribute %q is not kept: %s", name, text(err)))
 		}

@@ -403,6 +403,36 @@ func TestPolicyHoldsInArchives(t *testing.T) {
 	f.clean()
 }
 
+// TestImportOfPrivilegedAttributes: an agent's import sets none of them, and an
+// administrator's sets them for nobody but administrators to see.
+func TestImportOfPrivilegedAttributes(t *testing.T) {
+	f := newFixture(t)
+	f.soul("a")
+	h := reg("f")
+	h.Format, h.PAXRecords = tar.FormatPAX, map[string]string{"SCHILY.xattr.user.x": "x", "SCHILY.xattr.user.warren.created_by": "gaia",
+		"SCHILY.xattr.user.warren.published": "f", "SCHILY.xattr.security.selinux": "label"}
+	for _, name := range []string{"security.capability", "security.ima", "trusted.overlay.redirect", "trusted.overlay.opaque"} {
+		h.PAXRecords["SCHILY.xattr."+name] = "x"
+	}
+	for agent, skipped := range map[string]int64{"a": 4, "": 0} {
+		got, err := f.imports(agent, "/agents/a/workspace/by"+agent, tarOf(t, h))
+		if err != nil || got.SkippedCount != skipped {
+			t.Errorf("%q: %+v, %v", agent, got, err)
+		}
+		v, err := f.server.files("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := v.Find("/agents/a/workspace/by"+agent+"/f", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := v.ListXattr(nil, found.Attr.Node); err != nil || !slices.Equal(names, []string{"user.x"}) {
+			t.Errorf("%q: %q, %v", agent, names, err)
+		}
+	}
+}
+
 // TestExportLeavesOutWhatPolicyDoes: a file under a denied name does not leave.
 func TestExportLeavesOutWhatPolicyDoes(t *testing.T) {
 	f := newFixture(t)

@@ -2,13 +2,14 @@ package view
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 )
 
-// A regular file's set-id bits and capabilities are its maker's: the agent that
-// created it. "The owner" is another user in each view, so the same bits would
+// A regular file's set-id bits, and the privileged attributes of any file, are its
+// maker's: the agent that created it. "The owner" is another user in each view, so the same bits would
 // give another user's rights there, root's in a root's mount, to what somebody
 // else wrote, and "cp -a" would carry them out. So they are shown to nobody
 // else, nobody else can set them, and they go when somebody else changes the
@@ -18,6 +19,12 @@ const (
 	setIDBits  = 0o6000
 	capability = "security.capability"
 )
+
+// privileged reports whether an extended attribute is one by which root tells the
+// kernel something: a program's capabilities, the layers of an overlayfs, labels.
+func privileged(name string) bool {
+	return strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
+}
 
 // armed tells whether pl is a file with set-id bits.
 func (c *call) armed(pl *place) bool {

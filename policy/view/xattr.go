@@ -44,7 +44,7 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 		if pl.hollow() || c.vol == c.v.s.root { // nobody can have set one
 			return backend.NoData
 		}
-		if name == capability && !c.made(&pl) {
+		if privileged(name) && !c.made(&pl) {
 			return backend.NoData
 		}
 		data := pl
@@ -102,8 +102,8 @@ func (v *View) ListXattr(r *Request, node backend.NodeID) (names []string, err e
 		}
 		names, err = c.tx.ListXattr(node.Ino())
 		names = slices.DeleteFunc(v.withoutACLs(names), func(n string) bool { return strings.HasPrefix(n, own) })
-		if i := slices.Index(names, capability); i >= 0 && !c.made(&pl) {
-			names = slices.Delete(names, i, i+1)
+		if slices.ContainsFunc(names, privileged) && !c.made(&pl) {
+			names = slices.DeleteFunc(names, privileged)
 		}
 		return err
 	})
@@ -111,12 +111,12 @@ func (v *View) ListXattr(r *Request, node backend.NodeID) (names []string, err e
 }
 
 // SetXattr sets an extended attribute. create: Exist if it is there; replace:
-// NoData if it is not. Errors: NotPermitted (one answered here, or capabilities
+// NoData if it is not. Errors: NotPermitted (one answered here, or a privileged one
 // of a file that another agent made), Unsupported,
 // Denied, ReadOnly, Range, TooBig, NoSpace.
 func (v *View) SetXattr(r *Request, node backend.NodeID, name string, value []byte, create, replace bool) error {
 	return v.changeXattr("setxattr", r, node, name, func(c *call, pl *place) error {
-		if name == capability && !c.made(pl) {
+		if privileged(name) && !c.made(pl) {
 			return backend.NotPermitted
 		}
 		if isACL(name) {
