@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 )
@@ -56,9 +57,15 @@ type Searched struct {
 	Matched   int  `json:"files_matched"` // of these, with a match
 	Matches   int  `json:"matches"`
 	Truncated bool `json:"truncated"` // there may be more: the limit was reached, or a path has more than 4,096 bytes
+	Partial   bool `json:"partial"`   // it took 10 s of processor time, and was stopped
 	Binary    int  `json:"skipped_binary"`
 	Big       int  `json:"skipped_big"` // more than MaxSearched bytes
 	Denied    int  `json:"skipped_denied"`
+}
+
+// Stopped says why a partial search ended early, and what to do about it.
+func (s *Searched) Stopped() string {
+	return fmt.Sprintf("stopped after 10 s of processor time; %d files searched; narrow the path or the expression", s.Files)
 }
 
 // SearchEvent is one line of a search's answer: one field is set.

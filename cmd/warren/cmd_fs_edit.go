@@ -78,11 +78,18 @@ func runFSSearch(ctx context.Context, a *app, s control.Search) error {
 	case err != nil:
 		return err
 	case a.json:
-		return a.answer(out, nil)
+		err = a.answer(out, nil)
+	case out.Partial:
 	case out.Truncated && !a.quiet:
 		_, _ = fmt.Fprintln(a.stderr, "there may be more: give --limit")
 	}
-	return nil
+	if err == nil && out.Partial {
+		if !a.quiet {
+			_, _ = fmt.Fprintln(a.stderr, out.Stopped())
+		}
+		return &statusError{code: exitPartial}
+	}
+	return err
 }
 
 func printMatch(w io.Writer, m *control.Match) {

@@ -251,6 +251,7 @@ type searchOut struct {
 	Files        int     `json:"files" jsonschema:"how many were looked into"`
 	FilesMatched int     `json:"files_matched"`
 	Truncated    bool    `json:"truncated" jsonschema:"there may be more"`
+	Partial      bool    `json:"partial,omitempty" jsonschema:"it took too much processor time, and was stopped"`
 	Skipped      int     `json:"skipped" jsonschema:"files that are binary, too big or may not be read"`
 }
 
@@ -281,7 +282,11 @@ func search(ctx context.Context, s *Server, in searchIn) (searchOut, said, error
 	if len(out.Matches) == 0 {
 		fmt.Fprintf(&text, "no match in %d files\n", sum.Files)
 	}
-	if out.Truncated {
+	out.Partial = sum.Partial
+	switch {
+	case out.Partial:
+		text.WriteString("(" + sum.Stopped() + ")\n")
+	case out.Truncated:
 		text.WriteString("(there may be more)\n")
 	}
 	return out, said{text: text.String()}, nil

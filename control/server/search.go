@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/control"
@@ -59,9 +60,7 @@ func (s *Server) fsSearch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	if err := x.run(ctx, cancel, roots, w); err != nil {
+	if err := x.run(r.Context(), s.searchTime, roots, w); err != nil {
 		if r.Context().Err() == nil {
 			s.Log.Error("search failed", "err", err)
 			_ = encode(w, control.SearchEvent{Error: control.Errorf(control.KindFailed, "%s", text(err))})
@@ -85,8 +84,11 @@ type search struct {
 
 	jobs  chan *job // for the workers
 	order chan *job // the same, for the writer
+	cpu   *budget
 	sum   control.Searched
-	told  int // bytes
+	told  int  // bytes
+	full  bool // the limit was reached
+	cut   bool // a file was not looked into to its end
 }
 
 // job is one file to be looked into. What is found in it is there when done is
@@ -99,6 +101,7 @@ type job struct {
 	done    chan struct{}
 	matches []control.Match
 	more    bool // the limit was reached
+	stopped bool // matches are nothing to go by: the search was to end
 	err     error
 }
 
@@ -138,8 +141,12 @@ func (x *search) roots() (out []view.Found, err error) {
 	return out, nil
 }
 
-// run walks, looks and writes, until all is done or ctx ends.
-func (x *search) run(ctx context.Context, cancel func(), roots []view.Found, w http.ResponseWriter) error {
+// run walks, looks and writes, until all is done, the processor time is used up, or
+// asked ends.
+func (x *search) run(asked context.Context, limit time.Duration, roots []view.Found, w http.ResponseWriter) error {
+	ctx, cpu, done := withBudget(asked, limit)
+	defer done()
+	x.cpu = cpu
 	var all sync.WaitGroup
 	var walkErr error
 	all.Go(func() {
@@ -157,17 +164,22 @@ func (x *search) run(ctx context.Context, cancel func(), roots []view.Found, w h
 			f := x.m.finder(ctx)
 			for j := range x.jobs {
 				if ctx.Err() == nil {
-					buf = x.look(j, f, buf)
+					cpu.run(func() { buf = x.look(j, f, buf) })
 				}
+				j.stopped = ctx.Err() != nil
 				close(j.done)
 			}
 		})
 	}
-	err := x.write(ctx, w)
-	cancel()
+	err := x.write(asked, w)
+	spent := context.Cause(ctx) == errSpent
+	done()
 	for range x.order { // let the walk end
 	}
 	all.Wait()
+	if spent && err == nil && (x.cut || walkErr != nil) && !x.full {
+		x.sum.Partial, x.sum.Truncated = true, true
+	}
 	if err == nil && !x.sum.Truncated {
 		err = walkErr
 	}
@@ -184,7 +196,9 @@ func (x *search) root(ctx context.Context, f view.Found) error {
 // walk puts the files below dir into the queue; rel is its path below the root
 // of the walk.
 func (x *search) walk(ctx context.Context, dir backend.NodeID, at, rel string) error {
-	children, err := x.v.Children(dir)
+	var children []view.Child
+	var err error
+	x.cpu.run(func() { children, err = x.v.Children(dir) })
 	switch {
 	case errors.Is(err, backend.NotFound), errors.Is(err, backend.NotDir):
 		return nil // removed meanwhile
@@ -347,6 +361,10 @@ func (x *search) write(ctx context.Context, w http.ResponseWriter) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		if j.stopped {
+			x.cut = true
+			return ctx.Err()
+		}
 		if j.err != nil {
 			return j.err
 		}
@@ -367,7 +385,7 @@ func (x *search) write(ctx context.Context, w http.ResponseWriter) error {
 		}
 		for i := range j.matches {
 			if x.sum.Matches == x.c.Limit || x.told > maxAnswer {
-				x.sum.Truncated = true
+				x.sum.Truncated, x.full = true, true
 				return nil
 			}
 			if err := encode(w, control.SearchEvent{Match: &j.matches[i]}); err != nil {
@@ -378,6 +396,7 @@ func (x *search) write(ctx context.Context, w http.ResponseWriter) error {
 		}
 		x.sum.Truncated = x.sum.Truncated || j.more
 		if j.more && x.sum.Matches == x.c.Limit {
+			x.full = true
 			return nil
 		}
 		if len(x.order) == 0 && len(j.matches) > 0 {

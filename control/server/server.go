@@ -106,9 +106,10 @@ type Server struct {
 	done chan struct{} // closed when shutting down
 	once sync.Once
 
-	forget    time.Duration // how long after an umount(8) the record goes
-	drainTime time.Duration // for what a client sends behind an archive
-	mounting  sync.Mutex    // one mount or unmount at a time
+	forget     time.Duration // how long after an umount(8) the record goes
+	searchTime time.Duration // of the processor, for one search
+	drainTime  time.Duration // for what a client sends behind an archive
+	mounting   sync.Mutex    // one mount or unmount at a time
 
 	mu       sync.Mutex
 	runs     map[string]*run    // by id
@@ -125,7 +126,7 @@ func New(o Options) *Server {
 	if o.Layer == nil {
 		o.Layer = workspace.NewLayer(workspace.LayerOptions{Registry: o.Registry, Space: o.Space, Log: o.Log})
 	}
-	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime,
+	s := &Server{Options: o, done: make(chan struct{}), forget: forgetAfter, drainTime: drainTime, searchTime: searchTime,
 		runs: map[string]*run{}, failed: map[string]string{}, handed: map[string]*handed{}, handedOf: map[string]int{}, guests: newGuests(o.Registry.Lasting), pace: agentPace}
 	s.agents = s.newAgentServer()
 	s.http = &http.Server{

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// searchTime is how much processor time one search may take.
+const searchTime = 10 * time.Second
+
+// errSpent ends the context of what has used up its processor time.
+var errSpent = errors.New("the processor time is used up")
+
+// budget is the processor time that the goroutines of one request may take
+// together.
+type budget struct {
+	limit time.Duration
+	stop  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	spent   time.Duration         // by what has ended
+	running map[int]time.Duration // by thread: what its clock showed when it began
+}
+
+// withBudget returns a context that ends with the cause errSpent when what is run
+// under the budget has taken limit. done is to be called in the end.
+func withBudget(ctx context.Context, limit time.Duration) (_ context.Context, b *budget, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	b = &budget{limit: limit, stop: cancel, running: map[int]time.Duration{}}
+	go b.watch(ctx)
+	return ctx, b, func() { cancel(nil) }
+}
+
+// run runs fn and counts the time of its thread. fn starts no goroutines that work
+// for it.
+func (b *budget) run(fn func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tid := unix.Gettid()
+	start := threadTime(tid)
+	b.mu.Lock()
+	b.running[tid] = start
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.running, tid)
+		b.spent += threadTime(tid) - start
+	}()
+	fn()
+}
+
+// watch ends the context when the time is used up.
+func (b *budget) watch(ctx context.Context) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if b.used() >= b.limit {
+			b.stop(errSpent)
+		}
+	}
+}
+
+func (b *budget) used() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sum := b.spent
+	for tid, start := range b.running {
+		sum += threadTime(tid) - start
+	}
+	return sum
+}
+
+// threadTime returns the processor time that a thread of this process has taken: 0
+// if there is no such clock.
+func threadTime(tid int) time.Duration {
+	const perThread, scheduler = 4, 2 // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^tid)<<3|perThread|scheduler, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
