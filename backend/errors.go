@@ -44,6 +44,7 @@ const (
 	Unavailable              // EIO, 503: closing, or a daemon that is not there
 	NoDevice                 // ENXIO
 	BadHandle                // EBADF
+	DiskReadOnly             // EROFS: the disk below the store takes no writes
 	numKinds
 )
 
@@ -56,7 +57,7 @@ var kindText = [numKinds]string{
 	TooBig: "too large", NoData: "no data", Range: "out of range", Unsupported: "not supported",
 	Loop: "too many levels of symbolic links", TooManyLinks: "too many links", Interrupted: "interrupted",
 	WouldBlock: "would block", Deadlock: "deadlock avoided", Conflict: "conflict", Unavailable: "unavailable",
-	NoDevice: "no such device or address", BadHandle: "bad file handle",
+	NoDevice: "no such device or address", BadHandle: "bad file handle", DiskReadOnly: "the store's disk is read-only",
 }
 
 // Error gives the kind's plain text.

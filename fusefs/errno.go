@@ -41,6 +41,7 @@ var errnos = map[backend.Kind]syscall.Errno{
 	backend.NoDevice:     syscall.ENXIO,
 	backend.BadHandle:    syscall.EBADF,
 	backend.Conflict:     syscall.EEXIST,
+	backend.DiskReadOnly: syscall.EROFS,
 }
 
 // errnoOf translates err, which must not be nil.

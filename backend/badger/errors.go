@@ -33,7 +33,7 @@ func kindOf(err error) backend.Kind {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return backend.Denied
 	case errors.Is(err, syscall.EROFS):
-		return backend.ReadOnly
+		return backend.DiskReadOnly
 	case errors.Is(err, syscall.ENOTDIR):
 		return backend.NotDir
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -262,6 +262,14 @@ func (s *Store) letGo() bool {
 	return oldest == s.last
 }
 
+// Failed returns why no Update is accepted until the store is opened again; nil: it
+// accepts them.
+func (s *Store) Failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
 // commitFailed ends the life of the store for Updates.
 func (s *Store) commitFailed(lsn backend.LSN, err error) error {
 	s.log.Error("badger: an Update failed while it was written; no more are accepted", "dir", s.dir, "lsn", lsn, "err", err)

@@ -79,7 +79,7 @@ func (c *Content) syncSegment(ctx context.Context, s *segFile, to uint64) error 
 		}
 		c.log.Error("sync of a segment failed; what it was about is written again", "segment", s.name(), "err", err)
 		if again {
-			return &backend.Error{Op: "sync", Path: s.name(), Kind: backend.IO, Err: err}
+			return dirfs.Error("sync", s.name(), err)
 		}
 	}
 }

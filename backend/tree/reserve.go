@@ -27,10 +27,11 @@ const (
 // bigger, never asks: unlink, rmdir, rename, truncate, punch and changes of
 // attributes work in a full store.
 type room struct {
-	free   func() (free, total uint64) // nil: without bounds
-	start  time.Time
-	asked  atomic.Int64 // ns after start; 0: never
-	answer atomic.Uint64
+	free    func() (free, total uint64) // nil: without bounds
+	failure func() error                // why free is 0 though the disk is not full; nil: it is full
+	start   time.Time
+	asked   atomic.Int64 // ns after start; 0: never
+	answer  atomic.Uint64
 
 	coming func() uint64 // bytes that are about to be free; nil: nobody knows
 	freed  atomic.Int64  // when content was last dropped, ns after start; 0: never
@@ -89,6 +90,11 @@ func (r *room) check(n int) error {
 		r.asked.Store(now)
 	}
 	if free := r.answer.Load(); free == 0 || free < uint64(n) {
+		if r.failure != nil {
+			if err := r.failure(); err != nil {
+				return &backend.Error{Kind: backend.IO, Err: err}
+			}
+		}
 		return &backend.Error{Kind: backend.NoSpace, Err: errFull}
 	}
 	return nil

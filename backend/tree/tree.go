@@ -38,6 +38,9 @@ type Options struct {
 	// disk below. Where it is 0 what makes the store grow fails with NoSpace.
 	// nil: there is no bound.
 	FreeBytes func() (free, total uint64)
+	// Failure returns why the disk below cannot be asked, where FreeBytes is 0 for
+	// that reason. nil: it can.
+	Failure func() error
 	// ComingBytes tells how many bytes are about to be free, what is being merged
 	// below for example. While they are many, or while content is being dropped,
 	// what finds no room waits for it, some seconds at most. nil: nobody knows.
@@ -72,7 +75,7 @@ type Tree struct {
 // store of another format, IO for damaged records.
 func Open(ctx context.Context, o Options) (*Tree, error) {
 	t := &Tree{
-		content: o.Content, feed: o.Feed, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, coming: o.ComingBytes, start: time.Now()},
+		content: o.Content, feed: o.Feed, log: o.Log, clock: o.Clock, room: room{free: o.FreeBytes, coming: o.ComingBytes, failure: o.Failure, start: time.Now()},
 		limit: int64(o.CacheInodes), vols: map[backend.VolumeID]*volume{},
 	}
 	if l, ok := o.Store.(backend.Logged); ok {

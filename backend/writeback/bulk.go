@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // Bulk keeps bytes that Updates name and that are neither in the driver nor, but
@@ -61,7 +62,7 @@ func (s *Store) syncLoose() error {
 		return nil
 	}
 	s.complain(&s.complaints.bulk, "sync of bulk content failed", "err", err)
-	return looseError{&backend.Error{Op: "sync content", Kind: backend.IO, Err: err}}
+	return looseError{dirfs.Error("sync content", "", err)}
 }
 
 // verify looks whether the bytes are there that the recovered Updates name, and

@@ -68,12 +68,23 @@ func (s *Store) writeRecord(p *op) error {
 	}
 	seal(p.rec, cur.seed, p.lsn, durable)
 	err := writeAt(cur.f, p.rec, cur.tail)
+	s.noteWrite(err)
 	if err == nil {
 		return nil
 	}
 	s.complain(&s.complaints.write, "log write failed", "file", s.dir.in(cur.name), "offset", cur.tail, "lsn", p.lsn, "err", err)
 	s.repairTail()
 	return dirfs.Error("write log file", s.dir.in(cur.name), err)
+}
+
+// noteWrite remembers how the last write of a record went, for Stats.
+func (s *Store) noteWrite(err error) {
+	if err == nil && s.refused == nil {
+		return // only the writer sets it
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = err
 }
 
 // rewind goes back to the start of the current file when the driver has all

@@ -1,6 +1,7 @@
 package writeback
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,7 @@ type Stats struct {
 
 	Work Work
 
-	LogError    error // why the log's file cannot be trusted; nil: it can
+	LogError    error // why the log's file cannot be trusted, or of its last write; nil: it can, and that went well
 	CommitError error // of the last commit; nil: it went well
 }
 
@@ -89,7 +90,7 @@ func (s *Store) Stats() Stats {
 		Syncs: r.syncs, SyncFailures: r.failures,
 		Commits: c.commits, Updates: c.updates, CommitFails: c.failures,
 		Work:     s.meters.work(),
-		LogError: r.failed, CommitError: c.err,
+		LogError: cmp.Or(r.failed, s.refused), CommitError: c.err,
 	}
 	if len(s.over.queue) > 0 {
 		st.OldestAge = time.Since(s.over.queue[0].at)

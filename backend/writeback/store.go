@@ -90,6 +90,7 @@ type Store struct {
 	commit     commitState
 	calls      calls
 	complaints complaints
+	refused    error // of the last write of a record; changed by the writer, under mu
 }
 
 var _ backend.Logged = (*Store)(nil)
@@ -260,7 +261,7 @@ func (s *Store) noRoom() error {
 	case backend.KindOf(c.err) == backend.NoSpace:
 		return &backend.Error{Op: "update", Kind: backend.NoSpace, Err: c.err}
 	case time.Since(c.failing) > fullGrace:
-		return &backend.Error{Op: "update", Kind: backend.IO, Err: c.err}
+		return dirfs.Error("update", "", c.err)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func (s *Store) makeDurable(ctx context.Context, lsn backend.LSN) error {
 			if backend.KindOf(err) == backend.Interrupted {
 				return err
 			}
-			return &backend.Error{Op: "wait durable", Kind: backend.IO, Err: err}
+			return dirfs.Error("wait durable", "", err)
 		}
 	}
 }

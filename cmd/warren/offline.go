@@ -119,7 +119,7 @@ func offlineStore(ctx context.Context, dir string, warnings io.Writer, fn func(b
 	if err != nil {
 		return err
 	}
-	return errors.Join(kinded(fn(s.kv)), s.Close())
+	return errors.Join(kinded(fn(s.kv)), closeWithin(s, storeCloseTime))
 }
 
 // storedPolicies lists the policy files of a store that no daemon has open.

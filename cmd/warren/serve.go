@@ -106,7 +106,9 @@ func (d *daemon) facts() server.Daemon {
 // notes are what an administrator should know of this daemon.
 func (d *daemon) notes() []string {
 	var notes []string
-	if full := d.store.fullNote(); full != "" {
+	if err := d.store.failure(); err != nil {
+		notes = append(notes, err.Error())
+	} else if full := d.store.fullNote(); full != "" {
 		notes = append(notes, full)
 	}
 	for _, m := range d.hub.Mounts() {
@@ -125,6 +127,7 @@ func (d *daemon) serve(ctx context.Context, ready func()) error {
 	}
 	d.server.Restore(ctx)
 	go d.store.watchFull(ctx, d.log)
+	go d.store.watchDisk(ctx, d.log)
 	stop := d.collect(ctx)
 	failed := make(chan error, 2)
 	go func() { failed <- d.server.Serve(d.listener) }()
@@ -202,23 +205,6 @@ func (d *daemon) close(ctx context.Context) error {
 		errs = append(errs, closeWithin(d.store, storeCloseTime))
 	}
 	return errors.Join(errs...)
-}
-
-// storeCloseTime is how long closing a store may take: it commits what is in
-// the log, and merges tables.
-const storeCloseTime = 2 * time.Minute
-
-// closeWithin closes a store, or gives up: on a disk that fails, Badger tries
-// for ever. Nothing is lost that the disk has: the log still has it.
-func closeWithin(s *store, limit time.Duration) error {
-	done := make(chan error, 1)
-	go func() { done <- s.Close() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(limit):
-		return fmt.Errorf("the store %s does not close; what was acknowledged is in its log, for the next start", s.dir)
-	}
 }
 
 // maxSocketPath is how many bytes the path of a unix socket may have (sun_path).

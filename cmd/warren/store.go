@@ -167,7 +167,7 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.kv.Close())
 	}
 	s.tree, err = tree.Open(ctx, tree.Options{Store: s.kv, Content: s.content, Log: log.With("part", "tree"), Feed: s.feed,
-		FreeBytes: s.disk, ComingBytes: s.coming})
+		FreeBytes: s.disk, Failure: s.moved, ComingBytes: s.coming})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store %s: %w", s.dir, err), s.feed.Close(), s.kv.Close())
 	}

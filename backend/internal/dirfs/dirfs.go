@@ -222,11 +222,15 @@ func Full(err error) bool {
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// Error gives err a Kind: NoSpace where there is no room, IO otherwise.
+// Error gives err a Kind: NoSpace where there is no room, DiskReadOnly where the
+// disk takes no writes, IO otherwise.
 func Error(op, name string, err error) error {
 	kind := backend.IO
-	if Full(err) {
+	switch {
+	case Full(err):
 		kind = backend.NoSpace
+	case errors.Is(err, unix.EROFS), backend.KindOf(err) == backend.DiskReadOnly:
+		kind = backend.DiskReadOnly
 	}
 	return &backend.Error{Op: op, Path: name, Kind: kind, Err: err}
 }
