@@ -1,31 +1,35 @@
 package fusefs
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/warrenfs/warren/policy/view"
 )
 
 // Bits of a thread's capabilities.
 const (
-	capFowner   = 3
-	capSysAdmin = 21
+	capDACOverride = 1
+	capFowner      = 3
+	capSysAdmin    = 21
 )
 
-// caller is who has sent a request that the kernel sends without its user: where ids may
-// be mapped it tells that only of what makes new files.
+// caller is a thread that waits for an answer, as /proc shows it: a request has neither
+// its groups nor its capabilities, and where ids may be mapped its user only if it makes
+// files.
 type caller struct {
-	uid  uint32 // for the file system
-	caps uint64 // effective ones, in the daemon's user namespace
+	uid    uint32 // for the file system
+	groups []string
+	caps   uint64 // effective ones, in its own user namespace
+	alien  bool   // that is not the daemon's
 }
 
-// callerOf looks at the thread pid, which waits for an answer. It cannot tell who is
-// behind a mount of another pid namespace.
-func (f *fileSystem) callerOf(pid uint32) (c caller, ok bool) {
-	if f.handed != nil {
-		return c, false
-	}
+// readCaller reads what there is to know of the thread pid. It cannot tell who is behind a mount of
+// another pid namespace.
+func readCaller(pid uint32) (c caller, ok bool) {
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	text, err := os.ReadFile(proc + "status")
 	if err != nil {
@@ -38,6 +42,8 @@ func (f *fileSystem) callerOf(pid uint32) (c caller, ok bool) {
 		case field == "Uid" && len(words) == 4:
 			uid, err = strconv.ParseUint(words[3], 10, 32)
 			ok = err == nil
+		case field == "Groups":
+			c.groups = words
 		case field == "CapEff" && len(words) == 1:
 			c.caps, _ = strconv.ParseUint(words[0], 16, 64)
 		}
@@ -45,7 +51,18 @@ func (f *fileSystem) callerOf(pid uint32) (c caller, ok bool) {
 	c.uid = uint32(uid)
 	theirs, err := os.Readlink(proc + "ns/user")
 	ours, oerr := os.Readlink("/proc/self/ns/user")
-	if err != nil || oerr != nil || theirs != ours {
+	c.alien = err != nil || oerr != nil || theirs != ours
+	return c, ok
+}
+
+// callerOf is readCaller of a mount that the daemon made, with no capabilities of another
+// user namespace.
+func (f *fileSystem) callerOf(pid uint32) (c caller, ok bool) {
+	if f.handed != nil {
+		return c, false
+	}
+	c, ok = readCaller(pid)
+	if c.alien {
 		c.caps = 0
 	}
 	return c, ok
@@ -55,4 +72,49 @@ func (f *fileSystem) callerOf(pid uint32) (c caller, ok bool) {
 func (f *fileSystem) may(pid uint32, capability int) bool {
 	c, ok := f.callerOf(pid)
 	return ok && c.caps&(1<<capability) != 0
+}
+
+// callers implements view.Privileges for mounts that the daemon made.
+type callers struct{}
+
+var _ view.Privileges = callers{}
+
+// Capable implements view.Privileges: as in the kernel, a capability in another user
+// namespace counts for files whose owner and group that has.
+func (callers) Capable(pid uint32, capability int, uid, gid uint32) bool {
+	c, ok := readCaller(pid)
+	if !ok || c.caps&(1<<capability) == 0 {
+		return false
+	}
+	return !c.alien || mapped(pid, "uid_map", uid) && mapped(pid, "gid_map", gid)
+}
+
+// InGroup implements view.Privileges.
+func (callers) InGroup(pid uint32, gid uint32) bool {
+	c, ok := readCaller(pid)
+	if !ok {
+		return false
+	}
+	for _, g := range c.groups {
+		if n, err := strconv.ParseUint(g, 10, 32); err == nil && uint32(n) == gid {
+			return true
+		}
+	}
+	return false
+}
+
+// mapped reports whether an id of the daemon's has one in the user namespace of pid.
+func mapped(pid uint32, table string, id uint32) bool {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, table))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	for s := bufio.NewScanner(file); s.Scan(); {
+		var inside, outside, n uint64
+		if _, err := fmt.Sscan(s.Text(), &inside, &outside, &n); err == nil && uint64(id) >= outside && uint64(id)-outside < n {
+			return true
+		}
+	}
+	return false
 }

@@ -34,6 +34,7 @@ type fileSystem struct {
 
 	conn    uint64 // number of this mount, in the daemon's life
 	acl     bool   // the kernel enforces POSIX ACLs
+	modes   bool   // the view checks mode bits, not the kernel
 	ttl     timeouts
 	handles handleTable
 	handed  *squash // of a mount that was handed over; nil: the daemon made it
@@ -159,9 +160,22 @@ func (f *fileSystem) Ioctl(_ <-chan struct{}, _ *fuse.IoctlIn, _ []byte, _ *fuse
 	return enotty
 }
 
-func (f *fileSystem) Access(_ <-chan struct{}, _ *fuse.AccessIn) fuse.Status {
+// Access is asked by access(2) and chdir(2) where the kernel checks no mode bits.
+func (f *fileSystem) Access(_ <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	f.count.add(opAccess)
-	return fuse.ENOSYS // default_permissions answers it in the kernel
+	if !f.modes {
+		return fuse.ENOSYS // the kernel answers it itself from now on
+	}
+	node := f.node(in.NodeId)
+	r := f.request(&in.InHeader)
+	if isControl(node) {
+		a, st := f.ctl.attr(node)
+		if st == fuse.OK && in.Mask&^(a.Mode>>6) != 0 && !(callers{}).Capable(in.Pid, capDACOverride, a.UID, a.GID) {
+			st = fuse.EACCES
+		}
+		return st
+	}
+	return f.status("access", f.view.Permits(&r, node, in.Mask))
 }
 
 // clampSize keeps a byte count within what a reply can carry.

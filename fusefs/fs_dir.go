@@ -23,7 +23,7 @@ func (f *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 		return fuse.OK
 	}
 	r := f.request(&in.InHeader)
-	if _, err := f.view.Getattr(&r, node); err != nil {
+	if _, err := f.view.Open(&r, node, view.OpenFlags{Read: true}); err != nil {
 		return f.status("opendir", err)
 	}
 	if f.kern.epochs { // else a cached listing could outlive a notice

@@ -117,6 +117,9 @@ func (f *fileSystem) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 		return fuse.EPERM
 	}
 	r.KillPriv = in.Valid&fuse.FATTR_KILL_SUIDGID != 0
+	r.Handle = in.Valid&fuse.FATTR_FH != 0
+	const bothNow = fuse.FATTR_ATIME_NOW | fuse.FATTR_MTIME_NOW
+	r.Touch = in.Valid&bothNow == bothNow
 	f.kern.asking(in.Pid, node)
 	if s.Size != nil {
 		f.kern.settled(node)

@@ -28,6 +28,9 @@ func (f *fileSystem) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut)
 		return f.ctl.open(f, node, in.Flags, out)
 	}
 	r := f.request(&in.InHeader)
+	if f.modes && f.kern.lookAgain(in.Pid, node) {
+		return estale
+	}
 	r.KillPriv = in.Mode&fuse.OPEN_KILL_SUIDGID != 0
 	if _, err := f.view.Open(&r, node, openFlags(in.Flags)); err != nil {
 		return f.status("open", err)

@@ -78,10 +78,10 @@ func TestRequestBudget(t *testing.T) {
 	}{
 		{"stat", 0, func() { must(t, unix.Stat(d+"/f", &st)) }, func() { must(t, unix.Stat(d+"/f", &st)) }},
 		{"open, read, close", 1, func() { readAll(d + "/f") }, func() { readAll(d + "/f") }},
-		{"create, write, close, write-only", 4, func() { write(d+"/w0", unix.O_WRONLY) }, func() { write(d+"/w1", unix.O_WRONLY) }},
-		{"create, write, close, read-write", 6, func() { write(d+"/r0", unix.O_RDWR) }, func() { write(d+"/r1", unix.O_RDWR) }},
-		{"unlink", 2, func() { must(t, unix.Unlink(d+"/w0")) }, func() { must(t, unix.Unlink(d+"/w1")) }},
-		{"rename", 3, func() { must(t, unix.Rename(d+"/r0", d+"/x0")) }, func() { must(t, unix.Rename(d+"/r1", d+"/x1")) }},
+		{"create, write, close, write-only", 3, func() { write(d+"/w0", unix.O_WRONLY) }, func() { write(d+"/w1", unix.O_WRONLY) }},
+		{"create, write, close, read-write", 5, func() { write(d+"/r0", unix.O_RDWR) }, func() { write(d+"/r1", unix.O_RDWR) }},
+		{"unlink", 1, func() { must(t, unix.Unlink(d+"/w0")) }, func() { must(t, unix.Unlink(d+"/w1")) }},
+		{"rename", 2, func() { must(t, unix.Rename(d+"/r0", d+"/x0")) }, func() { must(t, unix.Rename(d+"/r1", d+"/x1")) }},
 		{"list and stat", 1, func() { walk(t, d) }, func() { walk(t, d) }},
 	} {
 		c.warm()

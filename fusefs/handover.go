@@ -117,7 +117,7 @@ func (h *Hub) takeOver(ctx context.Context, fd int, number uint32, cfg Config) (
 	}
 	m := &Mount{hub: h, cfg: cfg, minor: number, since: time.Now(),
 		taking: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
-	if err := m.openView(); err != nil {
+	if err := m.openView(true); err != nil {
 		over()
 		unix.Close(fd)
 		return nil, err

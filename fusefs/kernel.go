@@ -40,6 +40,7 @@ type kernel struct {
 	dirs  map[backend.NodeID]*absent
 	dead  bool
 	disputes
+	reopens reopens
 }
 
 var _ view.Observer = (*kernel)(nil)
@@ -99,6 +100,8 @@ func newKernel(count *counters) *kernel {
 		birth: birth{start: time.Now(), seed: maphash.MakeSeed()},
 		nodes: newNodeTable(),
 		dirs:  make(map[backend.NodeID]*absent),
+
+		reopens: make(reopens),
 
 		disputes: disputes{contended: make(map[backend.NodeID]*contended), late: make(map[backend.NodeID]late), askers: make(askers),
 			resting: make(map[backend.NodeID]resting)},

@@ -39,6 +39,11 @@ type Config struct {
 	Folders    []ControlFolder
 }
 
+// kernelModes reports whether the mount's kernel checks mode bits
+// (default_permissions): users whose groups and capabilities only it knows may enter,
+// or ACLs are to be enforced. Otherwise the view does, with fewer requests.
+func (c *Config) kernelModes() bool { return c.AllowOther || c.ACL }
+
 // Mount is one view at one mountpoint.
 type Mount struct {
 	hub   *Hub
@@ -87,7 +92,7 @@ func (h *Hub) Mount(ctx context.Context, cfg Config) (*Mount, error) {
 	}
 	defer h.unreserve(dir)
 	m := &Mount{hub: h, cfg: cfg, since: time.Now(), taking: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
-	if err := m.openView(); err != nil {
+	if err := m.openView(false); err != nil {
 		return nil, err
 	}
 	t, err := m.start(ctx)
@@ -130,13 +135,17 @@ func (h *Hub) unreserve(dir string) {
 
 // openView makes the mount's file system over its view, and joins the hub: from
 // here on its kernel is told of changes, though it has nothing yet.
-func (m *Mount) openView() error {
+func (m *Mount) openView(handed bool) error {
 	h := m.hub
 	count := new(counters)
 	k := newKernel(count)
 	k.locks = mountLocks{conn: h.conns.Add(1), tables: [...]*filelock.Table{h.posix, h.flock}}
-	v, err := h.space.Open(view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
-		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Observer: k, Mount: m.cfg.Dir})
+	o := view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
+		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Observer: k, Mount: m.cfg.Dir}
+	if !handed && !m.cfg.kernelModes() {
+		o.Modes = callers{}
+	}
+	v, err := h.space.Open(o)
 	if err != nil {
 		return err
 	}
@@ -153,6 +162,7 @@ func (m *Mount) openView() error {
 		ctl:           newControl(v, append(h.controlFiles(), m.cfg.Control...), append(slices.Clone(h.serving.folders), m.cfg.Folders...)),
 		conn:          k.locks.conn,
 		acl:           m.cfg.ACL,
+		modes:         o.Modes != nil,
 	}
 	m.gate = newGate(m.fs, count)
 	k.busy = func() bool { return m.gate.inside.Load() > 0 || k.dev.asked() }
@@ -192,7 +202,7 @@ func (m *Mount) attach(inPlace bool) (fd int, err error) {
 	}
 	defer p.close()
 	call := mountCall{dir: cfg.Dir, at: fdPath(p.bare), over: p.over, source: "warren:" + cfg.Agent, uid: cfg.UID, gid: cfg.GID,
-		allowOther: cfg.AllowOther, readOnly: cfg.Access == view.ReadOnly, helper: m.hub.helper()}
+		allowOther: cfg.AllowOther, modes: cfg.kernelModes(), readOnly: cfg.Access == view.ReadOnly, helper: m.hub.helper()}
 	return call.do()
 }
 
@@ -214,7 +224,7 @@ func (m *Mount) handshake(fd int) (server, error) {
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
 	t, err := newServer(cmp.Or(m.cfg.Transport, m.hub.serving.transport), fd, m.gate, serverOptions{
-		acl: m.cfg.ACL, watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
+		acl: m.cfg.ACL, idmap: !m.fs.modes, watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
 	if err != nil {
 		k.dev.close() // the last of the connection
 		return nil, err

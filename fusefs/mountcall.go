@@ -24,6 +24,7 @@ type mountCall struct {
 	source     string // first column of df
 	uid, gid   uint32 // whose mount it is
 	allowOther bool
+	modes      bool // the kernel checks mode bits
 	readOnly   bool
 	helper     bool // by fusermount3
 }
@@ -56,8 +57,11 @@ func (c *mountCall) mount(fd int) error {
 	if c.readOnly {
 		flags |= unix.MS_RDONLY
 	}
-	opts := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,default_permissions,max_read=%d",
+	opts := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,max_read=%d",
 		fd, unix.S_IFDIR, c.uid, c.gid, maxWrite)
+	if c.modes {
+		opts += ",default_permissions"
+	}
 	if c.allowOther {
 		opts += ",allow_other"
 	}
@@ -146,10 +150,13 @@ func (c *mountCall) fusermount() (int, error) {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "fusermount"), os.NewFile(uintptr(pair[1]), "fusermount")
 	defer ours.Close()
 	defer theirs.Close()
-	opts := []string{"nosuid", "nodev", "default_permissions", "subtype=warren", "fsname=" + c.source,
+	opts := []string{"nosuid", "nodev", "subtype=warren", "fsname=" + c.source,
 		fmt.Sprintf("max_read=%d", maxWrite)}
 	if c.readOnly {
 		opts = append(opts, "ro")
+	}
+	if c.modes {
+		opts = append(opts, "default_permissions")
 	}
 	if c.allowOther {
 		opts = append(opts, "allow_other")

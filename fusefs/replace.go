@@ -126,7 +126,10 @@ func (c *mountCall) detached(fd int) (int, error) {
 			return -1, err
 		}
 	}
-	flags, attrs := []string{"default_permissions"}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV
+	flags, attrs := []string(nil), unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV
+	if c.modes {
+		flags = append(flags, "default_permissions")
+	}
 	if c.allowOther {
 		flags = append(flags, "allow_other")
 	}

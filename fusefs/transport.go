@@ -49,6 +49,7 @@ const maxWrite = 1 << 20
 
 // serverOptions are what every transport needs.
 type serverOptions struct {
+	idmap bool // ids may be mapped: the kernel takes that only where it checks mode bits
 	acl   bool // the kernel is to enforce POSIX ACLs, and to leave umasks to us
 	watch *transport.Watch
 	ended func() // called when the connection has ended: file locks are not waited for any more
@@ -61,6 +62,7 @@ type serverOptions struct {
 func newServer(name string, fd int, fs fuse.RawFileSystem, o serverOptions) (server, error) {
 	mount := mountOptions(o.log)
 	mount.Debug = o.debug
+	mount.IDMappedMount = o.idmap
 	if o.acl {
 		mount.EnableAcl = true
 		mount.ExtraCapabilities |= fuse.CAP_DONT_MASK | fuse.CAP_SETXATTR_EXT
@@ -106,7 +108,6 @@ func mountOptions(l *slog.Logger) *fuse.MountOptions {
 		ExplicitDataCacheControl: true,
 		DisableReadDirPlus:       true,
 		DisableSplice:            true,
-		IDMappedMount:            true,
 		ExtraCapabilities:        fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ATOMIC_O_TRUNC,
 		DisabledCapabilities:     fuse.CAP_PASSTHROUGH | fuse.CAP_NO_OPEN_SUPPORT,
 		Logger:                   log.New(libraryLog{l}, "", 0),

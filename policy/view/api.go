@@ -36,6 +36,9 @@ type Options struct {
 	// ACL shows, keeps and inherits POSIX ACLs; its reader enforces them, and leaves
 	// the umask of what it makes to the view (Request.Umask).
 	ACL bool
+	// Modes, if set, has the view check mode bits, and answers for callers. It is nil
+	// where the view's reader checks them itself, and for the API.
+	Modes Privileges
 	// Observer is told what the view's reader gets to know, so that it can be
 	// told again when that changes. nil for the API, which caches nothing.
 	Observer Observer
@@ -53,7 +56,11 @@ type Request struct {
 	// KillPriv asks a write, truncate or chown to clear set-id bits, and the setting
 	// of an ACL to clear the set-group-id bit (FUSE's WRITE_KILL_SUIDGID and its likes).
 	KillPriv bool
-	Umask    uint32 // of who makes a node, with Options.ACL; else it is off the mode already
+	// Handle: a size is set through an open file, whose opening was decided on.
+	Handle bool
+	// Touch: both times are set to the present, which who may write may do.
+	Touch bool
+	Umask uint32 // of who makes a node, with Options.ACL; else it is off the mode already
 }
 
 // Observer is one mount's memory of what its kernel may cache. Each method is
@@ -117,7 +124,7 @@ type Revocation struct {
 	// the shown mode bits of every node of them that the kernel holds must go.
 	Changed []backend.VolumeID
 	// Names: in directories that the view saw before, and still does, other names
-	// may be there now. No name or absence may be answered from a cache.
+	// may be there now, or may be searched for no more. No name or absence may be answered from a cache.
 	Names bool
 	// Standing tells what the view may do with a node now. It takes the lock
 	// of the node's volume, so the caller must not hold a lock that an

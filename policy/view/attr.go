@@ -24,6 +24,18 @@ func (v *View) Getattr(r *Request, node backend.NodeID) (backend.Attr, error) {
 	return c.attr, nil
 }
 
+// storeIDs makes the owner and the group that s sets what is stored for them.
+func (c *call) storeIDs(_ *place, s *backend.SetAttr) {
+	if s.UID != nil {
+		uid := c.v.storedUID(*s.UID)
+		s.UID = &uid
+	}
+	if s.GID != nil {
+		gid := c.v.storedGID(*s.GID)
+		s.GID = &gid
+	}
+}
+
 func (c *call) answerAttr(pl *place) {
 	c.show(pl)
 	if c.watch != nil {
@@ -32,19 +44,12 @@ func (c *call) answerAttr(pl *place) {
 }
 
 // Setattr changes attributes. Whether the caller's uid may chmod, chown or set
-// times is the kernel's business at a mount (default_permissions). A mode is set
-// without set-id bits on a file that another agent made. Errors: Denied, ReadOnly, IsDir, Invalid, TooBig.
+// times is decided here with Options.Modes, else by the view's reader. A mode is set
+// without set-id bits on a file that another agent made. Errors: Denied, NotPermitted, ReadOnly, IsDir, Invalid, TooBig.
 func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (backend.Attr, error) {
 	c := v.begin("setattr", r)
 	defer c.end()
-	if s.UID != nil {
-		uid := v.storedUID(*s.UID)
-		s.UID = &uid
-	}
-	if s.GID != nil {
-		gid := v.storedGID(*s.GID)
-		s.GID = &gid
-	}
+	hides := false
 	err := c.in(node, func(c *call) error {
 		var pl place
 		if err := c.seen(node.Ino(), &pl); err != nil {
@@ -62,6 +67,10 @@ func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (back
 		if err := c.need(policy.Write, &pl, ""); err != nil {
 			return err
 		}
+		if err := c.permitSet(&pl, &s); err != nil {
+			return err
+		}
+		c.storeIDs(&pl, &s)
 		if err := c.restrain(&pl, &s); err != nil {
 			return err
 		}
@@ -74,10 +83,14 @@ func (v *View) Setattr(r *Request, node backend.NodeID, s backend.SetAttr) (back
 		if err != nil {
 			return err
 		}
+		hides = losesSearch(&pl, s.Mode)
 		pl.attr = a
 		c.answerAttr(&pl)
 		return nil
 	})
+	if err == nil && hides {
+		v.s.unsearchable(node.Volume())
+	}
 	if err != nil {
 		return backend.Attr{}, err
 	}

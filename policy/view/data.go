@@ -42,7 +42,7 @@ func (c *call) open(ino backend.Ino, f OpenFlags) error {
 		return backend.IsDir
 	case pl.attr.IsDir(): // opened for listing
 		c.show(&pl)
-		return nil
+		return c.permit(&pl, MayRead)
 	}
 	if f.Read || f.Exec || !writes {
 		if err := c.need(policy.Read, &pl, ""); err != nil {
@@ -53,6 +53,9 @@ func (c *call) open(ino backend.Ino, f OpenFlags) error {
 		if err := c.need(policy.Write, &pl, ""); err != nil {
 			return err
 		}
+	}
+	if err := c.permit(&pl, f.rights()); err != nil {
+		return err
 	}
 	if f.Truncate && pl.attr.Type == backend.TypeRegular {
 		if err := c.disarm(&pl); err != nil {
@@ -68,6 +71,20 @@ func (c *call) open(ino backend.Ino, f OpenFlags) error {
 	}
 	c.show(&pl)
 	return nil
+}
+
+// rights are the mode bits that an open needs.
+func (f OpenFlags) rights() (want uint32) {
+	switch {
+	case f.Exec:
+		want = MayExec
+	case f.Read:
+		want = MayRead
+	}
+	if f.Write || f.Truncate {
+		want |= MayWrite
+	}
+	return want
 }
 
 // Read copies bytes from off on into p: less than len(p) only at the end, 0

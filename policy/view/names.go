@@ -30,6 +30,9 @@ func (c *call) lookup(parent backend.NodeID, name string) error {
 		if err := c.dir(parent.Ino(), &dir); err != nil {
 			return err
 		}
+		if err := c.permit(&dir, MayExec); err != nil {
+			return err
+		}
 		id, err := c.find(&dir, name)
 		if errors.Is(err, backend.NotFound) {
 			if c.watch != nil {
@@ -128,6 +131,9 @@ func (v *View) make(op string, r *Request, parent backend.NodeID, name string, s
 // create makes a node in dir and answers it.
 func (c *call) create(dir *place, name string, spec tree.CreateSpec) error {
 	if err := c.needName(dir, name, spec.Type); err != nil {
+		return err
+	}
+	if err := c.permitNames(dir); err != nil {
 		return err
 	}
 	if err := c.inherit(dir, &spec); err != nil {
@@ -251,6 +257,9 @@ func (v *View) Tmpfile(r *Request, parent backend.NodeID, mode uint32) (backend.
 		if c.label.Kind == tree.KindRoot {
 			return c.refuse(policy.Create, &dir, "", policy.Decision{})
 		}
+		if err := c.permitNames(&dir); err != nil {
+			return err
+		}
 		spec := tree.CreateSpec{Type: backend.TypeRegular, Mode: mode}
 		if err := c.inherit(&dir, &spec); err != nil {
 			return err
@@ -338,6 +347,9 @@ func (v *View) link(op string, r *Request, node, newParent backend.NodeID, newNa
 			return err
 		}
 		if err := c.needName(&dir, newName, pl.attr.Type); err != nil {
+			return err
+		}
+		if err := c.permitNames(&dir); err != nil {
 			return err
 		}
 		c.noteTo("link", &pl, nil, "", newParent.Ino(), newName)

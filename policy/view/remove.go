@@ -69,6 +69,9 @@ func (v *View) remove(op string, r *Request, parent backend.NodeID, name string,
 		if id.Volume() != c.vol {
 			return backend.Busy
 		}
+		if err := c.permitTakingNode(&dir, id.Ino()); err != nil {
+			return err
+		}
 		if ok != nil {
 			if err := ok(c, id.Ino()); err != nil {
 				return err

@@ -133,6 +133,9 @@ func (m *move) allowed() error {
 	if err := m.stays(&m.from, &m.to); err != nil {
 		return err
 	}
+	if err := m.permit(); err != nil {
+		return err
+	}
 	if m.flags&Whiteout != 0 {
 		if err := c.needName(&m.from.dir, m.from.name, backend.TypeChar); err != nil {
 			return err
@@ -167,6 +170,30 @@ func (m *move) moves(a, b *end) error {
 		return err
 	}
 	return m.c.needName(&b.dir, b.name, a.node.attr.Type)
+}
+
+// permit checks mode bits: both directories change, and a directory that gets
+// another one above it changes too.
+func (m *move) permit() error {
+	for _, e := range []*end{&m.from, &m.to} {
+		taken := e == &m.from || m.to.there && m.flags&NoReplace == 0
+		if !taken {
+			if err := m.c.permitNames(&e.dir); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := m.c.permitTaking(&e.dir, &e.node); err != nil {
+			return err
+		}
+		moves := e == &m.from || m.flags&Exchange != 0
+		if moves && e.node.attr.IsDir() && m.from.dir.attr.Node != m.to.dir.attr.Node {
+			if err := m.c.permit(&e.node, MayWrite); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // shifts tells whether what stands below a directory that moved may be another

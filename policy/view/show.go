@@ -20,17 +20,14 @@ const (
 func (c *call) show(pl *place) {
 	a := &c.attr
 	*a = pl.attr
+	hollow := pl.hollow() || pl.attr.Node.Volume() == c.v.s.root && !c.seesAll(pl)
 	switch {
-	case pl.hollow(), pl.attr.Node.Volume() == c.v.s.root && !c.seesAll(pl):
+	case hollow:
 		created := c.v.s.tree.Created()
-		*a = backend.Attr{Node: a.Node, Type: backend.TypeDir, Mode: 0o555, UID: backend.OwnerID, GID: backend.OwnerID,
+		*a = backend.Attr{Node: a.Node, Type: backend.TypeDir, Mode: 0o555, UID: c.v.o.UID, GID: c.v.o.GID,
 			Nlink: 1, Size: a.Size, Atime: created, Mtime: created, Ctime: created, Btime: created}
 	case a.Type == backend.TypeSymlink: // its mode is nobody's concern
-	case a.IsDir():
-		if !c.may(policy.Create, pl) && !c.may(policy.Remove, pl) {
-			a.Mode &^= writeBits
-		}
-	case !c.may(policy.Write, pl):
+	case !c.mayWrite(pl):
 		a.Mode &^= writeBits
 	}
 	if c.armed(pl) && !c.made(pl) {
@@ -42,7 +39,9 @@ func (c *call) show(pl *place) {
 	case a.Nlink > 1:
 		a.Nlink = c.namesInside(pl)
 	}
-	c.shownOwner(a)
+	if !hollow {
+		a.UID, a.GID = c.shownUID(pl), c.shownGID(pl)
+	}
 }
 
 // namesInside counts pl's names that stand below the view's root, and in what is
@@ -87,13 +86,31 @@ func (pl *place) hollow() bool { return pl.blank || len(pl.leads) > 0 }
 
 func (c *call) may(a policy.Action, pl *place) bool { return c.v.decide(c.p, a, pl.res).Allow }
 
-func (c *call) shownOwner(a *backend.Attr) {
-	if a.UID == backend.OwnerID {
-		a.UID = c.v.o.UID
+// mayWrite reports whether the view may change pl's content, or a directory's names.
+func (c *call) mayWrite(pl *place) bool {
+	if pl.attr.IsDir() {
+		return c.may(policy.Create, pl) || c.may(policy.Remove, pl)
 	}
-	if a.GID == backend.OwnerID {
-		a.GID = c.v.o.GID
+	return c.may(policy.Write, pl)
+}
+
+// mayRead reports whether the view may read a file's content.
+func (c *call) mayRead(pl *place) bool { return c.may(policy.Read, pl) }
+
+// shownUID is the uid of pl's owner as the view shows it.
+func (c *call) shownUID(pl *place) uint32 {
+	if pl.attr.UID == backend.OwnerID {
+		return c.v.o.UID
 	}
+	return pl.attr.UID
+}
+
+// shownGID is the gid of pl's group as the view shows it.
+func (c *call) shownGID(pl *place) uint32 {
+	if pl.attr.GID == backend.OwnerID {
+		return c.v.o.GID
+	}
+	return pl.attr.GID
 }
 
 // storedUID is how a uid of this view is stored.

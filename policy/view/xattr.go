@@ -52,6 +52,9 @@ func (v *View) GetXattr(r *Request, node backend.NodeID, name string) (value []b
 		if err := c.need(policy.Read, &data, ""); err != nil {
 			return err
 		}
+		if err := c.permitXattr(&pl, name, MayRead); err != nil {
+			return err
+		}
 		value, err = c.tx.GetXattr(node.Ino(), name)
 		return err
 	})
@@ -149,6 +152,9 @@ func (v *View) changeXattr(op string, r *Request, node backend.NodeID, name stri
 		}
 		if strings.HasPrefix(name, own) {
 			return backend.NotPermitted
+		}
+		if err := c.permitXattr(&pl, name, MayWrite); err != nil {
+			return err
 		}
 		c.noteChange(opXattr, &pl)
 		return do(c, &pl)
