@@ -40,7 +40,7 @@ func checkTables(ctx context.Context, tables []tableFile, budget int64) (rest []
 func (f tableFile) check(whole bool) (err error) {
 	defer recoverInto(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	t, unmap, err := f.open()
+	t, unmap, err := f.open(whole)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (f tableFile) checkBlocks() (err error) {
 	}()
 	defer recoverInto(&err) // Table.VerifyChecksum panics where a block is damaged
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	t, unmap, err := f.open()
+	t, unmap, err := f.open(true)
 	if err != nil {
 		return err
 	}
@@ -78,22 +78,19 @@ func (f tableFile) checkBlocks() (err error) {
 	return t.VerifyChecksum()
 }
 
-// open maps the table and checks its index and its last block; unmap ends that.
-// It panics on some kinds of damage.
-func (f tableFile) open() (t *table.Table, unmap func(), err error) {
+// open maps the table and checks its index and its last block, and before that the
+// lengths that these or, with whole, all blocks have; unmap ends that. It panics on some kinds of damage.
+func (f tableFile) open(whole bool) (t *table.Table, unmap func(), err error) {
 	file, err := os.Open(f.name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
+	foot, err := readFooter(file)
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.Size() == 0 {
-		return nil, nil, errors.New("the file is empty")
-	}
-	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	data, err := unix.Mmap(int(file.Fd()), 0, int(foot.size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, nil, fmt.Errorf("map it: %w", err)
 	}
@@ -103,6 +100,9 @@ func (f tableFile) open() (t *table.Table, unmap func(), err error) {
 			unmap()
 		}
 	}()
+	if err := checkLengths(data, foot, f.compression, whole); err != nil {
+		return nil, nil, err
+	}
 	t, err = table.OpenInMemoryTable(data, f.id, &table.Options{
 		ChkMode: options.OnBlockRead, Compression: f.compression, BlockSize: 4 << 10,
 	})

@@ -38,7 +38,14 @@
 //     finds out which, and fails in the second case, after the file was put aside
 //     as *.lost.
 //
+//   - The file "bindings" binds each table and each write-ahead log to its
+//     bytes, since Badger knows them by their numbers alone. Open refuses a file
+//     that holds the bytes of another one, before Badger reads or removes any.
+//
 // # Damage
+//
+// Badger believes lengths that it reads. Open checks them first (bounds.go): no
+// damaged length makes it allocate more than a few MiB.
 //
 // Badger takes a table block that it cannot decode for the end of that table:
 // keys in it would "not exist". So Open checks every block of every table that

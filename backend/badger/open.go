@@ -47,11 +47,28 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 	if err := sweep(o.Dir); err != nil {
 		return nil, fail("open store", o.Dir, err)
 	}
+	if err := checkFiles(o.Dir); err != nil {
+		return nil, openFailed(o.Dir, err)
+	}
 	opt := badgerOptions(o.Dir, logger{log: o.Log})
 	m, err := readManifest(o.Dir, opt)
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
 	}
+	bound, err := openBindings(o.Dir, m, o.Log)
+	if err != nil {
+		return nil, openFailed(o.Dir, err)
+	}
+	s, err := openChecked(ctx, o, lock, opt, m, bound)
+	if err != nil {
+		bound.close()
+	}
+	return s, err
+}
+
+// openChecked opens a directory whose files have plausible sizes, and the bytes that
+// they are bound to.
+func openChecked(ctx context.Context, o Options, lock *os.File, opt badger.Options, m manifest, bound *bindings) (*Store, error) {
 	rest, err := checkTables(ctx, m.tables, o.VerifyBytes)
 	if err != nil {
 		return nil, openFailed(o.Dir, err)
@@ -74,7 +91,7 @@ func open(ctx context.Context, o Options, lock *os.File) (*Store, error) {
 		writer: make(chan struct{}, 1), witness: w, wal: walFiles{dir: o.Dir, log: o.Log, room: room},
 		readers: make(map[backend.LSN]int),
 	}
-	room.broken = s.mergeFailed
+	room.broken, room.bound = s.mergeFailed, bound
 	opt.Logger = logger{log: o.Log, room: room}
 	if err := s.start(opt, durable, orphans); err != nil {
 		return nil, errors.Join(err, room.close(), w.file.Close())

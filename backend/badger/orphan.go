@@ -48,7 +48,7 @@ func openOrphans(dir string, m manifest) ([]orphan, error) {
 		if f.check(true) != nil {
 			continue
 		}
-		t, unmap, err := f.open()
+		t, unmap, err := f.open(true)
 		if err != nil {
 			continue
 		}

@@ -131,6 +131,9 @@ func (r *room) syncManifest(f *os.File, sync func(*os.File) error) error {
 	at, last, err := lastRecord(f)
 	made, dropped := changesOf(last)
 	anew := at == manifestHead // the manifest was written anew: the record has all tables
+	if r.bound != nil {
+		r.bound.bind(tableNames(made)...)
+	}
 	if err == nil && len(dropped) == 0 && !anew {
 		err := sync(f) // a memtable: Badger tries again, and its log stays until then
 		if err == nil {
@@ -149,6 +152,7 @@ func (r *room) syncManifest(f *os.File, sync func(*os.File) error) error {
 	}
 	if err == nil {
 		r.proofs.forget(made)
+		r.unbind(made, dropped)
 		return nil
 	}
 	if anew || last == nil {
@@ -161,6 +165,24 @@ func (r *room) syncManifest(f *os.File, sync func(*os.File) error) error {
 		r.broken(fmt.Errorf("tables could not be merged: %w", err))
 	}
 	select {} // returning an error has Badger delete the new tables, success the old ones
+}
+
+// unbind forgets tables that the manifest has given up.
+func (r *room) unbind(made, dropped []uint64) {
+	if r.bound == nil {
+		return
+	}
+	gone := slices.DeleteFunc(slices.Clone(dropped), func(id uint64) bool { return slices.Contains(made, id) })
+	r.bound.forget(tableNames(gone)...)
+}
+
+// tableNames gives the names of tables in their directory.
+func tableNames(ids []uint64) []string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, table.IDToFilename(id))
+	}
+	return names
 }
 
 // merged tells whether the tables that are given up are whole. Badger merges a damaged

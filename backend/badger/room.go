@@ -46,6 +46,7 @@ type room struct {
 
 	proofs proofs
 	broken func(error) // told of a compaction that failed; set before Badger opens
+	bound  *bindings   // set before Badger opens
 
 	mu      sync.Mutex
 	opened  bool     // Open is done and Close has not begun: keep counts
@@ -113,6 +114,9 @@ func (r *room) openBallast() error {
 func (r *room) close() error {
 	mappings.forget(r)
 	r.proofs.close()
+	if r.bound != nil {
+		r.bound.close()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ballast == nil {

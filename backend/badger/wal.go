@@ -37,6 +37,7 @@ func (n *walFiles) prepare() (taken bool) {
 		if err := unix.Fstat(int(n.next.Fd()), &st); err == nil && st.Size != 0 {
 			n.next.Close()
 			n.cur, n.current, n.next, n.ready, taken = n.cur+1, n.ready, nil, false, true
+			n.bind()
 		}
 	}
 	if n.off || n.current && n.ready {
@@ -49,6 +50,7 @@ func (n *walFiles) prepare() (taken bool) {
 			return taken
 		}
 		n.cur = id
+		n.bind()
 	}
 	var err error
 	if !n.current {
@@ -66,6 +68,13 @@ func (n *walFiles) prepare() (taken bool) {
 		n.room.tell("badger: a write-ahead log has no room", "err", err)
 	}
 	return taken
+}
+
+// bind binds the log in use to its number.
+func (n *walFiles) bind() {
+	if n.room.bound != nil {
+		n.room.bound.bind(filepath.Base(n.name(n.cur)))
+	}
 }
 
 // allocateCurrent gives the log in use its blocks, if it has not.
