@@ -28,7 +28,7 @@ type sandboxSpec struct {
 	Files    []file   `json:"files"`    // files whose content is replaced
 	Env      []string `json:"env"`
 	Args     []string `json:"args"`
-	Terminal bool     `json:"terminal"` // standard input is a terminal, its own
+	Terminal *int     `json:"terminal"` // the standard descriptor that is a terminal, its own; nil: none
 
 	Parts  []control.RunPart `json:"parts"`  // all of the view that is shown, parents first; nil: the whole
 	NoNet  bool              `json:"no_net"` // a network of its own, with nothing in it

@@ -193,8 +193,8 @@ func runExec() error {
 		return err
 	}
 	unix.CloseOnExec(fdError)
-	if spec.Terminal {
-		if err := takeForeground(); err != nil {
+	if spec.Terminal != nil {
+		if err := takeForeground(*spec.Terminal); err != nil {
 			return fmt.Errorf("take the terminal: %w", err)
 		}
 	}
@@ -209,6 +209,11 @@ func runExec() error {
 	}
 	if err := setLimits(spec.Limits); err != nil {
 		return err
+	}
+	if spec.NoNet {
+		if err := refuseVsock(); err != nil {
+			return err
+		}
 	}
 	os.Clearenv()
 	for _, kv := range spec.Env {

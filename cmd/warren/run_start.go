@@ -20,28 +20,32 @@ import (
 // Docker does not give to a container's root.
 var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP}
 
-// runInTerminal is startSandbox with this process's standard files; a command
-// whose standard input is a terminal gets one of its own in its place.
+// runInTerminal is startSandbox with this process's standard files, none of which the
+// command gets as it is if it is a terminal or a regular file.
 func runInTerminal(ctx context.Context, spec *sandboxSpec) (code int, err error) {
-	t, err := openTerminal(spec.UID, spec.GID)
+	files, relays, err := stdFiles(spec.UID, spec.GID)
 	if err != nil {
 		return 0, err
 	}
-	files := t.files()
-	if t == nil {
-		return startSandbox(ctx, spec, files, func() {})
+	t, err := openTerminal(&files, spec.UID, spec.GID)
+	if err != nil {
+		return 0, errors.Join(err, relays.release())
 	}
-	spec.Terminal = true
+	spec.Terminal = t.descriptor()
 	started := false
-	code, err = startSandbox(ctx, spec, files, func() { started = true; t.start() })
-	return code, errors.Join(err, t.close(started))
+	code, err = startSandbox(ctx, spec, files, func() error {
+		started = true
+		relays.start()
+		return t.start()
+	})
+	return code, errors.Join(err, t.close(started), relays.wait())
 }
 
 // startSandbox runs the command that spec describes and returns its exit
 // status: its own, or 128 and the signal that ended it. An error means that
 // the command did not start. When ctx ends, everything in the sandbox is
 // killed. started is called when the sandbox has the files.
-func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, started func()) (int, error) {
+func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, started func() error) (int, error) {
 	specR, specW, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -71,6 +75,10 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, sta
 	}
 	cmd.ExtraFiles = []*os.File{specR, errW, lifeR}
 	cmd.SysProcAttr = namespaces(spec)
+	// From here on no signal ends this process before it has put the terminal back.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passedSignals...)
+	defer signal.Stop(signals)
 	err = cmd.Start()
 	_ = specR.Close()
 	_ = errW.Close()
@@ -83,15 +91,13 @@ func startSandbox(ctx context.Context, spec *sandboxSpec, files [3]*os.File, sta
 		_ = json.NewEncoder(specW).Encode(spec)
 		_ = specW.Close()
 	}()
-	started()
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, passedSignals...)
-	defer signal.Stop(signals)
+	startErr := started()
 	text, _ := io.ReadAll(io.LimitReader(errR, 64<<10)) // ends when the command has started
 	stop := passSignals(signals, cmd.Process)
 	err = cmd.Wait()
 	stop()
-	return sandboxStatus(err, strings.TrimSpace(string(text)))
+	code, err := sandboxStatus(err, strings.TrimSpace(string(text)))
+	return code, errors.Join(err, startErr)
 }
 
 // namespaces describes run-init's process: the command's ids, and the
@@ -101,7 +107,9 @@ func namespaces(spec *sandboxSpec) *syscall.SysProcAttr {
 		Cloneflags:  unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC,
 		AmbientCaps: initCaps,
 		Setsid:      true, // apart from the caller's terminal
-		Setctty:     spec.Terminal,
+	}
+	if spec.Terminal != nil {
+		a.Setctty, a.Ctty = true, *spec.Terminal
 	}
 	if spec.NoNet {
 		a.Cloneflags |= unix.CLONE_NEWNET

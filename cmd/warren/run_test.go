@@ -63,7 +63,7 @@ func runSandbox(t *testing.T, spec *sandboxSpec) (string, int, error) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	code, err := startSandbox(ctx, spec, [3]*os.File{nil, out, out}, func() {})
+	code, err := startSandbox(ctx, spec, [3]*os.File{nil, out, out}, func() error { return nil })
 	text, rerr := os.ReadFile(out.Name())
 	if rerr != nil {
 		t.Fatal(rerr)
@@ -129,7 +129,7 @@ func TestSandboxDiesWithItsCaller(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = startSandbox(ctx, spec, [3]*os.File{}, func() {})
+		_, _ = startSandbox(ctx, spec, [3]*os.File{}, func() error { return nil })
 	}()
 	started := filepath.Join(spec.View, "agents/soul/workspace/f")
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
