@@ -131,3 +131,12 @@ func AfterFunc(d time.Duration, f func()) (stop func()) {
 func Limit(d time.Duration) time.Duration {
 	return time.Duration(float64(detector*d) * Factor())
 }
+
+// After returns a channel that is closed when a limit of d has passed, unless
+// the test has ended before. It is for a select with other cases than [Receive]'s.
+func After(t testing.TB, d time.Duration) <-chan struct{} {
+	t.Helper()
+	passed := make(chan struct{})
+	t.Cleanup(AfterFunc(d, func() { close(passed) }))
+	return passed
+}
