@@ -7,6 +7,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestLateNotices: a file that grew is told of once more if a thread may not have
@@ -154,7 +155,7 @@ func TestQuietly(t *testing.T) {
 			}
 			select {
 			case <-sent:
-			case <-time.After(time.Minute):
+			case <-waits.After(t, time.Minute):
 				t.Error("it was not sent")
 			}
 			if k.mu.Lock(); len(k.resting) != 0 {
@@ -173,14 +174,14 @@ func TestQuietlyOfWhatIsForgotten(t *testing.T) {
 	var sent atomic.Bool
 	k.quietly(node, func() { sent.Store(true) })
 	k.forget(node, 1)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		k.mu.Lock()
 		left := len(k.resting)
 		k.mu.Unlock()
 		if left == 0 {
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatal("it waits for ever")
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // two mounts a place that two souls share, for each of them. To web, and not to
@@ -246,8 +247,8 @@ func TestNameDeniedToOneInRaces(t *testing.T) {
 	enough := func() bool {
 		return sealed >= rounds && tried.Load() >= int64(rounds) && held.Load() >= int64(rounds)
 	}
-	end := time.Now().Add(2 * time.Minute)
-	for !enough() && !over.Load() && time.Now().Before(end) {
+	end := waits.In(2 * time.Minute)
+	for !enough() && !over.Load() && !end.Passed() {
 		_ = os.WriteFile(pal+"/f.txt", []byte("public"), 0o644)
 		if os.Rename(pal+"/f.txt", pal+"/f.key") != nil {
 			continue // web took it away meanwhile
@@ -255,7 +256,7 @@ func TestNameDeniedToOneInRaces(t *testing.T) {
 		if os.WriteFile(pal+"/f.key", []byte(secret), 0o600) == nil {
 			sealed++
 		}
-		for os.WriteFile(pal+"/f.key", []byte("public"), 0o600) != nil && time.Now().Before(end) {
+		for os.WriteFile(pal+"/f.key", []byte("public"), 0o600) != nil && !end.Passed() {
 		}
 		_ = os.Rename(pal+"/f.key", pal+"/f.txt")
 	}

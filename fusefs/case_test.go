@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // Failures that users of other projects reported of two mounts of one store
@@ -17,7 +19,7 @@ import (
 // output.
 func (s *stack) shell(m, n, script string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := waits.Context(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euc", script)
 	cmd.Env = append(os.Environ(), "M="+m, "N="+n)

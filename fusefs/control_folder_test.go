@@ -16,6 +16,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // shelf is a control folder for tests: two fields ("state", of which only some
@@ -193,11 +194,11 @@ open('$F/.n','w').write('bad'); os.replace('$F/.n','$F/state')"`},
 // waitFor returns when a file is there.
 func waitFor(t *testing.T, path string) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}
-		if time.Since(start) > time.Minute {
+		if end.Passed() {
 			t.Fatalf("%s does not come back", path)
 		}
 	}

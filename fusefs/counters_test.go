@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/warrenfs/warren/backend/latency"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // slow is a file system whose STATFS takes a while.
@@ -59,8 +60,8 @@ func TestTotalsOutliveMounts(t *testing.T) {
 	}
 	waited := s.hub.Totals().Waits
 	must(t, os.Rename(a.Dir()+"/f", a.Dir()+"/g")) // b has seen it
-	for end := time.Now().Add(time.Minute); s.hub.Totals().Latency["RENAME"] == (latency.Snapshot{}); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) { // it is noted after the reply
+	for end := waits.In(time.Minute); s.hub.Totals().Latency["RENAME"] == (latency.Snapshot{}); time.Sleep(time.Millisecond) {
+		if end.Passed() { // it is noted after the reply
 			t.Fatal("no RENAME is counted")
 		}
 	}

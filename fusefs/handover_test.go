@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // foreign is a mount that a test makes itself, as a client does.
@@ -67,7 +68,7 @@ func closed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatalf("%s does not end", what)
 	}
 }
@@ -463,8 +464,8 @@ func TestCutOff(t *testing.T) {
 	}
 	m.CutOff()
 	closed(t, "mount", m.Done())
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err = file.ReadAt(buf, 0); err != nil || time.Now().After(end) {
+	for end := waits.In(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err = file.ReadAt(buf, 0); err != nil || end.Passed() {
 			break // pages go in a goroutine
 		}
 	}

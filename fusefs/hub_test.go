@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestDropper: every dropped node is told of once, in order, soon, and before
@@ -28,8 +29,8 @@ func TestDropper(t *testing.T) {
 	for n := range backend.NodeID(nodes) {
 		d.add(n)
 		if n == 0 {
-			for end := time.Now().Add(time.Minute); count() == 0; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
+			for end := waits.In(time.Minute); count() == 0; time.Sleep(time.Millisecond) {
+				if end.Passed() {
 					t.Fatal("a single node is not told of")
 				}
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // keeper opens the files of a directory in every way there is, and then uses all of
@@ -94,7 +95,7 @@ func (s *stack) standing(dir string, writes bool) (ask func(string) string) {
 	t.Helper()
 	script := filepath.Join(s.dir, "keeper.py")
 	must(t, os.WriteFile(script, []byte(keeper), 0o644))
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := waits.Context(context.Background(), 3*time.Minute)
 	cmd := exec.CommandContext(ctx, "python3", script, dir, map[bool]string{true: "true", false: "false"}[writes])
 	cmd.Env = append(os.Environ(), gitEnv...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}

@@ -1,10 +1,11 @@
 package fusefs
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestRemovedIsLetGo: a file that one mount's kernel knows is removed, or replaced, through
@@ -41,7 +42,7 @@ func TestRemovedIsLetGo(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()
-		if !wait(context.Background(), time.Minute, gone) {
+		if !waits.Received(time.Minute, gone) {
 			t.Errorf("%s: the kernel holds the file", what)
 		}
 	}

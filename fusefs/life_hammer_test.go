@@ -20,6 +20,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // place is a mountpoint that one goroutine mounts on and unmounts.
@@ -88,9 +89,9 @@ func lifeOfMounts(t *testing.T, helper bool) {
 	wg.Wait()
 	t.Logf("%d lives in %v", steps.Load(), time.Since(begun).Round(time.Millisecond))
 	s.unmount(stays)
-	for end := time.Now().Add(time.Minute); len(ours()) > before || fuseDescriptors() > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("%d descriptors of /dev/fuse left, and of these %d goroutines all but %d:\n%s",
+	for end := waits.In(time.Minute); len(ours()) > before; time.Sleep(10 * time.Millisecond) {
+		if end.Passed() {
+			t.Errorf("%d descriptors of /dev/fuse left, and of these %d goroutines all except %d:\n%s",
 				fuseDescriptors(), len(ours()), before, strings.Join(ours(), "\n\n"))
 			break
 		}
@@ -167,7 +168,7 @@ func (p *place) hold() (*os.File, error) { return os.Open(p.dir) }
 
 // gone waits for the end of the mount.
 func (p *place) gone(err error) error {
-	if err == nil && !wait(context.Background(), time.Minute, p.m.Done()) {
+	if err == nil && !waits.Received(time.Minute, p.m.Done()) {
 		return errors.New("it does not end")
 	}
 	if err == nil && !p.m.Taken() {
@@ -298,13 +299,13 @@ func (p *place) race() error {
 		})
 	}
 	cfg := old.Config()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		m, err := p.s.hub.Mount(context.Background(), cfg)
 		if err == nil {
 			p.m = m
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			return err
 		}
 	}

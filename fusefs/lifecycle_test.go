@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // helperScript puts a shell script in the place of fusermount3, with the real one
@@ -33,11 +34,11 @@ func (s *stack) helperScript(script string) {
 // appears waits until path is there.
 func appears(t testing.TB, path string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Lstat(path); err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatalf("%s does not appear", path)
 		}
 	}
@@ -199,7 +200,7 @@ func TestTakenByForce(t *testing.T) {
 	for range 20 {
 		m := s.mounted("m", Config{})
 		must(t, unix.Unmount(m.Dir(), unix.MNT_FORCE))
-		if !wait(context.Background(), time.Minute, m.done) {
+		if !waits.Received(time.Minute, m.done) {
 			t.Fatal("it does not end")
 		}
 		if !m.Taken() {
@@ -263,8 +264,8 @@ func TestMountWithoutDescriptors(t *testing.T) {
 				t.Fatalf("%d descriptors: left %+v", more, e)
 			}
 		}
-		for end := time.Now().Add(time.Minute); descriptors(t) > before; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
+		for end := waits.In(time.Minute); descriptors(t) > before; time.Sleep(10 * time.Millisecond) {
+			if end.Passed() {
 				t.Fatalf("%d descriptors, and there were %d", descriptors(t), before)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 func TestMountErrors(t *testing.T) {
@@ -73,7 +74,7 @@ func TestUnmountedBySomebody(t *testing.T) {
 	must(t, unix.Unmount(m.Dir(), 0))
 	select {
 	case <-m.Done():
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatal("not noticed")
 	}
 	if !m.Taken() {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // slowFile is a file system with one file, whose content comes when released.
@@ -78,7 +79,7 @@ print(ctypes.CDLL(None).syscall(217, d, ctypes.c_void_p(ctypes.addressof(ctypes.
 	t.Cleanup(release)
 	select {
 	case <-slow.asked:
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatalf("the process does not list: %s", &out)
 	}
 	return release

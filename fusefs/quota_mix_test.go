@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // filler does one of the things that take or give bytes and inodes, to files that
@@ -172,8 +173,8 @@ func TestQuotaOfEverything(t *testing.T) {
 	}
 	du, files := duOf(t, mounts[1]+workDir)
 	var q view.Quota
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the kernel lets go of what was unlinked a little later
-		if q = use(); q.Inodes.Used == files+1 || time.Now().After(end) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) { // the kernel lets go of what was unlinked a little later
+		if q = use(); q.Inodes.Used == files+1 || end.Passed() {
 			break
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // quota sets the hard limits of a volume.
@@ -123,8 +124,8 @@ func TestQuotaAtTheLimit(t *testing.T) {
 			a, err := gaia.Resolve(workDir + "/f")
 			must(t, err)
 			must(t, os.Remove(work+"/f"))
-			for end := time.Now().Add(time.Minute); s.hub.InUse(a.Node); time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
+			for end := waits.In(time.Minute); s.hub.InUse(a.Node); time.Sleep(time.Millisecond) {
+				if end.Passed() {
 					t.Fatal("the kernel keeps what was deleted")
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestRenameWhileAnotherIsPutThere: a mount renames a file while another keeps
@@ -50,9 +51,9 @@ func TestRenameWhileAnotherIsPutThere(t *testing.T) {
 			}
 		}
 	})
-	end := time.Now().Add(2 * time.Minute)
+	end := waits.In(2 * time.Minute)
 	done := 0
-	for ; (done < rounds || put.Load() < int64(rounds)/10) && time.Now().Before(end); done++ {
+	for ; (done < rounds || put.Load() < int64(rounds)/10) && !end.Passed(); done++ {
 		must(t, os.Rename(a+"/x", a+"/y"))
 		fi, err := os.Lstat(a + "/y")
 		must(t, err)

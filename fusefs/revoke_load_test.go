@@ -17,6 +17,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // soulAtWork reads and writes files of a directory in every way there is, each
@@ -171,7 +172,7 @@ func (s *stack) work(dir string, ways []string, end func() error) {
 	}
 	script := filepath.Join(s.dir, "soul.py")
 	must(t, os.WriteFile(script, []byte(soulAtWork), 0o644))
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := waits.Context(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, script, dir, strings.Join(ways, ","))
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}

@@ -14,6 +14,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // mapHolder maps a file shared and writable and does what it is told, a line at
@@ -48,7 +49,7 @@ func (s *stack) holder(file string) *holder {
 	if err != nil {
 		t.Skip("needs python3")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := waits.Context(context.Background(), 2*time.Minute)
 	cmd := exec.CommandContext(ctx, python, "-c", mapHolder, file)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -128,8 +129,8 @@ func TestMapOfWhatIsReadOnlyNow(t *testing.T) {
 		t.Error("msync of what may not be written succeeds")
 	}
 	stored("after msync,")
-	for end := time.Now().Add(time.Minute); h.do("read 2") != "."; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); h.do("read 2") != "."; time.Sleep(time.Millisecond) {
+		if end.Passed() {
 			t.Fatal("the mount goes on showing what was refused")
 		}
 	}

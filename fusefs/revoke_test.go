@@ -14,6 +14,7 @@ import (
 
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // site puts project "site" into s and gives the facts with web as a member of
@@ -40,7 +41,7 @@ func soon(t *testing.T, ch <-chan error, what string) error {
 	select {
 	case err := <-ch:
 		return err
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatalf("%s: nothing happens", what)
 		return nil
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // register is one thing that is set to 1, 2, 3, … through one mount or another, one
@@ -137,7 +139,7 @@ func registers() []*register {
 			get: func(d string) (int64, error) {
 				// A zero at the end is the kernel's, for a moment (docs/coherence.md, "What is left").
 				b, err := os.ReadFile(d + "/log")
-				for end := time.Now().Add(time.Minute); strings.Contains(string(b), "\x00") && time.Now().Before(end); {
+				for end := waits.In(time.Minute); strings.Contains(string(b), "\x00") && !end.Passed(); {
 					time.Sleep(3 * echoDelay)
 					b, err = os.ReadFile(d + "/log")
 				}

@@ -22,6 +22,7 @@ import (
 	"github.com/warrenfs/warren/backend/writeback"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // stack is a whole store with its hub, and real mounts.
@@ -151,12 +152,7 @@ func (s *stack) down(store backend.Store) {
 	}
 	// A connection that was cut off, not aborted, ends with the last user, which
 	// may be a namespace that another package's tests have made.
-	for end := time.Now().Add(time.Minute); fuseDescriptors() > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("%d descriptors of /dev/fuse left", fuseDescriptors())
-			break
-		}
-	}
+	s.closed()
 	if table, err := mountTable(); err == nil {
 		for _, e := range table {
 			if strings.HasPrefix(e.Dir, s.dir) {
@@ -237,9 +233,10 @@ func latchPoll(dir string) {
 
 // watch fails the test and frees whoever hangs, if it takes longer than limit.
 func (s *stack) watch(limit time.Duration) {
-	timer := time.AfterFunc(limit, func() {
+	begun := time.Now()
+	stop := waits.AfterFunc(limit, func() {
 		s.hung.Store(true)
-		fmt.Fprintf(os.Stderr, "%s: hangs after %v; aborting the connections\n", s.t.Name(), limit)
+		fmt.Fprintf(os.Stderr, "%s: hangs after %v; aborting the connections\n", s.t.Name(), time.Since(begun))
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		for _, m := range s.hub.Mounts() {
 			fmt.Fprintf(os.Stderr, "%s: %+v\n", m.Dir(), m.Stats())
@@ -247,7 +244,7 @@ func (s *stack) watch(limit time.Duration) {
 		}
 	})
 	s.t.Cleanup(func() {
-		timer.Stop()
+		stop()
 		if s.hung.Load() {
 			s.t.Error("it hung")
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // transportEnv names the transport of mounts that tests make.
@@ -105,8 +106,8 @@ func TestWaitingLocksStopNobody(t *testing.T) {
 		f := openRW(t, file)
 		wg.Go(func() { errs[i] = ofd(f, unix.F_WRLCK, unix.F_OFD_SETLKW) })
 	}
-	for end := time.Now().Add(time.Minute); m.Stats().Requests["SETLKW"] < waiters; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); m.Stats().Requests["SETLKW"] < waiters; time.Sleep(time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("%d requests were read, of %d that wait", m.Stats().Requests["SETLKW"], waiters)
 		}
 	}

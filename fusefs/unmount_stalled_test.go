@@ -10,6 +10,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // stalling is a file system with one directory, which is looked up anew each time; it
@@ -87,8 +89,8 @@ func TestUnmountBelowWhatDoesNotAnswer(t *testing.T) {
 	s.hub.tests.answer = 0
 	s.unmount(other)
 	close(far.release)
-	for end := time.Now().Add(time.Minute); stillMounted(m.Dir(), m.minor); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); stillMounted(m.Dir(), m.minor); time.Sleep(10 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatal("it stays in the tree")
 		}
 	}

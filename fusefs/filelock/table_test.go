@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 func own(m, id uint64) Owner { return Owner{Mount: m, ID: id} }
@@ -233,7 +234,7 @@ func TestRevoke(t *testing.T) {
 	select {
 	case err := <-got:
 		expect(t, err, backend.NotFound)
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatal("the wait goes on")
 	}
 	expect(t, tb.Set(9, lk(a, 0, MaxEnd, true), nil), nil)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // testFS has names whose look-up waits ("wait..."), or takes a millisecond
@@ -126,8 +128,8 @@ func mountWith(t *testing.T, w *Watch, declare bool, buffers func(int) (*buffers
 // soon fails the test unless cond comes true.
 func soon(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); !cond(); time.Sleep(time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("not within a minute: %s", what)
 		}
 	}
@@ -141,7 +143,7 @@ func (m *mounted) umount(t *testing.T, flags int) {
 	}
 	select {
 	case <-m.served:
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatal("Serve does not return")
 	}
 }
