@@ -8,6 +8,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 	"github.com/warrenfs/warren/workspace"
 )
 
@@ -100,13 +101,13 @@ func TestGrantExpires(t *testing.T) {
 	w.grant(t, workspace.Grant{}, 150*time.Millisecond)
 	long := w.grant(t, workspace.Grant{Agent: "web", Path: "/agents/researcher/notes"}, time.Hour)
 	asleep := w.store.CrashClone(w.store.DurableLSN())
-	for end := time.Now().Add(time.Minute); w.reads(t, "researcher", grantedFile); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); w.reads(t, "researcher", grantedFile); time.Sleep(5 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatal("it does not expire")
 		}
 	}
-	for end := time.Now().Add(time.Minute); len(w.reg.Grants()) != 1; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); len(w.reg.Grants()) != 1; time.Sleep(5 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("there are %+v", w.reg.Grants())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -119,16 +120,16 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	free()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if err = putBig(s, "after"); err == nil {
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatalf("with room again: %v", err)
 		}
 	}
-	for end := time.Now().Add(time.Minute); s.Space().Ballast < testBallast*3/4; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); s.Space().Ballast < testBallast*3/4; time.Sleep(50 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("the ballast is not made again: %+v", s.Space())
 		}
 	}
@@ -364,8 +365,8 @@ func TestDeletedContentGivesItsRoomBack(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); diskFree(t, disk) < full+25<<20; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); diskFree(t, disk) < full+25<<20; time.Sleep(100 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("%d MiB were free, and %d are after all was deleted: %+v", full>>20, diskFree(t, disk)>>20, s.Space())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestMergeOfDamaged: a block of a table goes bad while the store is open, and then
@@ -30,7 +31,7 @@ func TestMergeOfDamaged(t *testing.T) {
 			damaged = true
 		}
 	})
-	for end := time.Now().Add(time.Minute); damaged && refused == nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := waits.In(time.Minute); damaged && refused == nil && !end.Passed(); time.Sleep(20 * time.Millisecond) {
 		_, refused = s.Update(ctx, func(tx backend.Tx) error { return tx.Set([]byte("one more"), nil) })
 	}
 	if !damaged || backend.KindOf(refused) != backend.IO {

@@ -16,6 +16,7 @@ import (
 	bdg "github.com/dgraph-io/badger/v4"
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // opens checks that Open of o fails with kind and a text that has all of words.
@@ -242,11 +243,11 @@ func TestTableThatOutlivedItsEnd(t *testing.T) {
 		closeStore(t, s)
 	}
 	s = open(t, dir)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := waits.In(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(first); os.IsNotExist(err) {
 			break
 		}
-		if time.Now().After(deadline) {
+		if deadline.Passed() {
 			t.Fatal("the table is never compacted")
 		}
 	}
@@ -336,12 +337,12 @@ func TestDamageBehindOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := waits.In(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		_, err := s.Update(ctx, func(tx backend.Tx) error { return errTest })
 		if backend.KindOf(err) == backend.IO {
 			break
 		}
-		if time.Now().After(deadline) {
+		if deadline.Passed() {
 			t.Fatal("the damage was not found")
 		}
 	}

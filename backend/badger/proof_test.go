@@ -19,6 +19,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -171,7 +172,7 @@ func TestFailedCompaction(t *testing.T) {
 	failed := make(chan struct{})
 	go func() {
 		defer close(failed)
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := waits.In(time.Minute); !end.Passed(); time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(dir, first)); err == nil {
 				break
 			}

@@ -18,6 +18,7 @@ import (
 	bdg "github.com/dgraph-io/badger/v4"
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/badger"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -189,7 +190,7 @@ func TestViewsDoNotWaitForUpdates(t *testing.T) {
 		select {
 		case err := <-read:
 			return err
-		case <-time.After(time.Minute):
+		case <-waits.After(t, time.Minute):
 			return fmt.Errorf("a View waits for an Update")
 		}
 	}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/warrenfs/warren/backend/feed"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/uptime"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // clock is one that tests set.
@@ -316,7 +317,7 @@ func TestWait(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatal("it waits on")
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,6 +13,7 @@ import (
 	"github.com/warrenfs/warren/backend/internal/crashdir"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // reborn opens what f would leave when killed, after change.
@@ -315,7 +316,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	st := f.c.Stats()
-	for end := time.Now().Add(time.Minute); (st.Open > 4 || st.Unsynced != 0) && time.Now().Before(end); st = f.c.Stats() {
+	for end := waits.In(time.Minute); (st.Open > 4 || st.Unsynced != 0) && !end.Passed(); st = f.c.Stats() {
 		time.Sleep(10 * time.Millisecond) // the reclaimer may be at work, with files and records of its own
 	}
 	if st.Unsynced != 0 || st.Open > 4 {

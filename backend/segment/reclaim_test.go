@@ -14,6 +14,7 @@ import (
 	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,8 +74,8 @@ func TestSpaceComesBack(t *testing.T) {
 	full := used(t, dir)
 	until := func(what string, most int64) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); used(t, dir) > most; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
+		for end := waits.In(time.Minute); used(t, dir) > most; time.Sleep(5 * time.Millisecond) {
+			if end.Passed() {
 				t.Fatalf("%s: %d of %d bytes are still used", what, used(t, dir), full)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/warrenfs/warren/backend/backendtest"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // fixture is a content over a store and a directory, both in memory.
@@ -69,7 +70,7 @@ func (f *fixture) reopen() {
 }
 
 func bg(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

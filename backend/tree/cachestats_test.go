@@ -9,13 +9,14 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // waitKeysGone waits until nothing of a removed volume is left in the store.
 func waitKeysGone(t *testing.T, s backend.Store, id backend.VolumeID) {
 	t.Helper()
 	of := binary.BigEndian.AppendUint32(nil, uint32(id))
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		left := 0
 		must(t, s.View(t.Context(), func(tx backend.Tx) error {
 			return tx.ScanKeys(nil, []byte{0xff}, func(k []byte) error {
@@ -28,7 +29,7 @@ func waitKeysGone(t *testing.T, s backend.Store, id backend.VolumeID) {
 		if left == 0 {
 			return
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatalf("%d keys of a removed volume are left", left)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // file is one regular file under test.
@@ -107,13 +108,13 @@ func TestTruncateByBarrier(t *testing.T) {
 // 512-byte units are left.
 func (f *file) waitBlocks(want uint64) {
 	f.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		var used uint64
 		f.do(func(tx *tree.Txn) error { used = tx.Stat().UsedBytes; return nil })
 		if f.attr().Blocks <= want && used <= want*512 {
 			return
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			f.t.Fatalf("%d blocks and %d bytes are still used, want %d blocks", f.attr().Blocks, used, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestNamelessFileStaysUntilDropped: a file without a name is its maker's, mount
@@ -35,7 +36,7 @@ func TestNamelessFileStaysUntilDropped(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	tr.Dropped(made.Node)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		err := tr.With(id, func(tx *tree.Txn) error {
 			_, err := tx.Attr(made.Node.Ino())
 			return err
@@ -43,7 +44,7 @@ func TestNamelessFileStaysUntilDropped(t *testing.T) {
 		if errors.Is(err, backend.Stale) || errors.Is(err, backend.NotFound) {
 			return
 		}
-		if err != nil || time.Now().After(end) {
+		if err != nil || end.Passed() {
 			t.Fatalf("a dropped file stays: %v", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 var (
@@ -503,7 +504,7 @@ func (r *runner) finish() {
 	if _, err := r.tree.RemoveVolume(context.Background(), r.vol); err != nil {
 		r.t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := waits.In(time.Minute)
 	for {
 		left := 0
 		err := r.d.store.View(context.Background(), func(kv backend.Tx) error {
@@ -521,7 +522,7 @@ func (r *runner) finish() {
 		if left == 0 {
 			break
 		}
-		if time.Now().After(deadline) {
+		if deadline.Passed() {
 			r.t.Fatalf("%d keys of a removed volume were never reclaimed", left)
 		}
 		time.Sleep(10 * time.Millisecond)

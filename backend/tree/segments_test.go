@@ -22,6 +22,7 @@ import (
 	"github.com/warrenfs/warren/backend/segment"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // bulk is a tree with one file, over segments on a disk.
@@ -114,8 +115,8 @@ func (b *bulk) used() (n int64) {
 // settles waits until the segments take at most limit bytes.
 func (b *bulk) settles(what string, limit int64) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); b.used() > limit; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); b.used() > limit; time.Sleep(20 * time.Millisecond) {
+		if end.Passed() {
 			b.t.Fatalf("%s: %d bytes are used, want at most %d", what, b.used(), limit)
 		}
 		_, err := b.store.Compact(b.t.Context(), b.tr)
@@ -342,8 +343,8 @@ func TestSmallWritesAreCoalesced(t *testing.T) {
 			b.write(over, uint64(hit))
 		}
 	}
-	for end := time.Now().Add(time.Minute); b.extents() > 300; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); b.extents() > 300; time.Sleep(10 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("%d extents", b.extents())
 		}
 	}

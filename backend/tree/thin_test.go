@@ -9,6 +9,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestWhatIsLeftOfContentsIsThinned: where writes of many sizes overwrite each
@@ -31,13 +32,13 @@ func TestWhatIsLeftOfContentsIsThinned(t *testing.T) {
 		copy(want[at:], data)
 		b.write(data, uint64(at))
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		live, err := b.store.Live(t.Context())
 		must(t, err)
 		if live.Bytes <= size*3/2 { // a content is written anew where two thirds or less of it are left
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatalf("%d bytes are held for %d", live.Bytes, size)
 		}
 		// Looks come with writes.
@@ -95,13 +96,13 @@ func TestPartsAreThinnedAtRest(t *testing.T) {
 	}
 	thinned := func(what string, most int64) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		for end := waits.In(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			held, err := b.store.Live(t.Context())
 			must(t, err)
 			if held.Bytes <= most {
 				return
 			}
-			if time.Now().After(end) {
+			if end.Passed() {
 				t.Fatalf("%s: %d bytes are held, want at most %d", what, held.Bytes, most)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 func (w *whole) create(p string, typ backend.FileType) {
@@ -170,7 +171,7 @@ func (w *whole) sync() {
 // settle waits until the tree has freed what was unlinked, if it does soon: after
 // a fault it tries again later.
 func (w *whole) settle() {
-	for end := time.Now().Add(w.patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := waits.In(w.patience); !end.Passed(); time.Sleep(time.Millisecond) {
 		var used, want uint64
 		if err := w.tr.With(w.vol(), func(tx *tree.Txn) error { used = tx.Stat().UsedBytes; return nil }); err != nil {
 			return

@@ -16,6 +16,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 const accounts, total = 40, 40 * 100
@@ -101,7 +102,7 @@ func audit(tx backend.Tx, r *rand.Rand) error {
 // TestInvariantAcrossKeys has many that update and many that look, while
 // Updates are committed and trimmed all the time.
 func TestInvariantAcrossKeys(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	driver := mem.New(mem.Options{})
 	o := busy(driver, t.TempDir())
@@ -173,7 +174,7 @@ func TestInvariantAcrossKeys(t *testing.T) {
 // TestViewsThatReadLate start before Updates that are committed, and read only
 // then: each must see its own state, and none may hold the committer up.
 func TestViewsThatReadLate(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s := open(t, options(newDisk(), mem.New(mem.Options{})))
 	defer s.Close()
@@ -224,7 +225,7 @@ func TestViewsThatReadLate(t *testing.T) {
 
 // TestViewMayCallTheStore updates, flushes and syncs from inside a View.
 func TestViewMayCallTheStore(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s := open(t, options(newDisk(), mem.New(mem.Options{})))
 	defer s.Close()
@@ -282,7 +283,7 @@ func TestDriverViewsAreFew(t *testing.T) {
 // waitFor waits until ok, for a minute at most.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); !end.Passed(); time.Sleep(time.Millisecond) {
 		if ok() {
 			return
 		}
@@ -293,7 +294,7 @@ func waitFor(t testing.TB, ok func() bool) {
 // TestScanMergesThreeLayers scans over keys of the driver, the overlay and the
 // Update itself, in random mixtures, bounds and stops, against a map.
 func TestScanMergesThreeLayers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s := open(t, options(newDisk(), mem.New(mem.Options{})))
 	defer s.Close()

@@ -11,11 +11,12 @@ import (
 	"github.com/warrenfs/warren/backend/badger"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 func open(t testing.TB, o writeback.Options) *writeback.Store {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, err := writeback.Open(ctx, o)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // state is all that a store holds.
@@ -126,7 +127,7 @@ func (w *world) crashes(d *disk, driver *mem.Store, r *rand.Rand, what string) [
 // goes on there, and crashes again.
 func (w *world) check(c crash) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, err := writeback.Open(ctx, options(c.disk, c.driver))
 	if err != nil {
@@ -248,7 +249,7 @@ func TestCrashAnywhere(t *testing.T) {
 			take(fmt.Sprintf("round %d, driver point %d, time %d", round, p, n))
 			return nil
 		})
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := waits.Context(context.Background(), time.Minute)
 		s, err := writeback.Open(ctx, options(d, driver))
 		if err != nil {
 			t.Fatal(err)
@@ -292,7 +293,7 @@ func TestCrashInsideAWrite(t *testing.T) {
 		}
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, err := writeback.Open(ctx, options(d, driver))
 	if err != nil {
@@ -315,7 +316,7 @@ func TestCrashInsideAWrite(t *testing.T) {
 // live, so that what was never synced is in the page cache only, and cuts the
 // power at every call that recovery makes.
 func TestCrashAfterCrash(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

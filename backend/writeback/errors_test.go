@@ -14,6 +14,7 @@ import (
 	"github.com/warrenfs/warren/backend/internal/crashdir"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // fault makes calls into the disk fail: those from number from on, times of them.
@@ -120,7 +121,7 @@ func TestDiskErrorsAnywhere(t *testing.T) {
 }
 
 func diskErrors(t *testing.T, f fault, updates int) (calls int) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	w, d, driver := newWorld(t), newDisk(), mem.New(mem.Options{})
 	d.SetHook(f.hook)
@@ -173,7 +174,7 @@ func TestDriverErrorsAnywhere(t *testing.T) {
 }
 
 func driverErrors(t *testing.T, p mem.Point, skip, times int) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	w, d := newWorld(t), newDisk()
 	driver := mem.New(mem.Options{})

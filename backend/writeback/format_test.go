@@ -16,6 +16,7 @@ import (
 	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // The encoder below was written from the rules in the package doc, not from
@@ -223,7 +224,7 @@ func openFormat(t *testing.T, c formatCase, acceptLoss bool) (*writeback.Store, 
 	d.Synced = maps.Clone(d.Names)
 	o := options(d, preparedDriver(t, c.committed))
 	o.AcceptLoss = acceptLoss
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, err := writeback.Open(ctx, o)
 	if err == nil {

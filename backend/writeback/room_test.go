@@ -14,6 +14,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // narrow gives a store with room for about 1 MiB, and its driver.
@@ -36,7 +37,7 @@ func put60K(ctx context.Context, s *writeback.Store, key string) error {
 // TestPendingIsBounded holds the driver up while many write: they wait, memory
 // stays bounded, and they go on when the driver does.
 func TestPendingIsBounded(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, driver, o := narrow(t)
 	defer s.Close()
@@ -98,7 +99,7 @@ func fillUp(ctx context.Context, s *writeback.Store) error {
 // TestFullDriver: Updates are taken while there is room in memory and log, then
 // refused with NoSpace; when there is room again they go on, and nothing is lost.
 func TestFullDriver(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, driver, _ := narrow(t)
 	defer s.Close()
@@ -136,7 +137,7 @@ func TestFullDriver(t *testing.T) {
 // TestBrokenDriver: Updates over the bound wait while commits fail, and end
 // with IO when their context does; closing leaves everything in the log.
 func TestBrokenDriver(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	s, driver, o := narrow(t)
 	driver.SetHook(mem.FailAt(mem.BeforeCommit, 0, 1<<30, &backend.Error{Op: "update", Kind: backend.IO, Err: errors.New("told to fail")}))

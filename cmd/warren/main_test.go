@@ -13,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +45,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(20 * time.Minute),
+		Deadline:            time.Now().Add(55 * time.Minute),
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "go":
@@ -153,17 +155,15 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() {
 		select {
 		case <-ended:
-		case <-time.After(0):
+		default:
 			_ = c.Process.Signal(os.Interrupt)
-			select {
-			case <-ended:
-			case <-time.After(time.Minute):
+			if !waits.Received(time.Minute, ended) {
 				_ = c.Process.Kill()
 				<-ended
 			}
 		}
 	})
-	_ = r.SetReadDeadline(time.Now().Add(time.Minute))
+	defer waits.AfterFunc(time.Minute, func() { _ = r.SetReadDeadline(time.Now()) })()
 	if n, err := r.Read(make([]byte, 16)); n == 0 || neg {
 		text, _ := os.ReadFile(ts.MkAbs("daemon.log"))
 		ts.Fatalf("the daemon is not ready: %v\n%s", err, text)
@@ -181,8 +181,8 @@ func halt(ts *testscript.TestScript, neg bool, args []string) {
 	pid, err := strconv.Atoi(string(b))
 	ts.Check(err)
 	ts.Check(unix.Kill(pid, signals[args[0]]))
-	for start := time.Now(); unix.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
+	for end := waits.In(time.Minute); unix.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if end.Passed() {
 			ts.Fatalf("the daemon does not end after SIG%s", args[0])
 		}
 	}
@@ -202,15 +202,14 @@ func unmounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until COMMAND ARG… repeats a command until it succeeds, for a minute.
+// until COMMAND ARG… repeats a command until it succeeds, for a minute on an idle machine.
 func until(ts *testscript.TestScript, neg bool, args []string) {
-	start := time.Now()
-	for {
+	for end := waits.In(time.Minute); ; {
 		err := ts.Exec(args[0], args[1:]...)
 		if (err == nil) != neg {
 			return
 		}
-		if time.Since(start) > time.Minute {
+		if end.Passed() {
 			ts.Fatalf("still: %v", err)
 		}
 		time.Sleep(50 * time.Millisecond)

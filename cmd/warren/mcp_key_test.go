@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // keyFile makes a private key in a file, and gives it and its public half.
@@ -98,7 +100,7 @@ func TestLentRSAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
 	defer cancel()
 	lent, err := deployKeys{"": key}.lend(ctx, "web", func() (int, error) { return os.Getuid(), nil })
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // spoil changes the first key of the segments' counts (sub 1) or of their marks
@@ -52,7 +52,7 @@ func TestRepairOfSegmentCounts(t *testing.T) {
 		"a mark that is none": func(kv backend.Tx) error { return kv.Set([]byte{'s', 2, 1, 2}, []byte("garbage")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := waits.Context(t.Context(), time.Minute)
 			defer cancel()
 			dir, text := t.TempDir(), bytes.Repeat([]byte("bytes of a file "), 1250)
 			fillStore(t, dir, text)

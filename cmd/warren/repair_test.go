@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,13 +11,14 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestRepairFindsTheBytesOfADamagedExtent: whatever keeps them.
 func TestRepairFindsTheBytesOfADamagedExtent(t *testing.T) {
 	for _, content := range contents {
 		t.Run(content, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := waits.Context(t.Context(), time.Minute)
 			defer cancel()
 			dir, log := t.TempDir(), offlineLog(io.Discard)
 			s, err := openStore(ctx, dir, newStore{Make: true, Content: content}, log)
@@ -96,7 +96,7 @@ func lostBytes(t *testing.T, s *store) string {
 func TestRepairOfAStoreThatDoesNotOpen(t *testing.T) {
 	for _, content := range contents {
 		t.Run(content, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := waits.Context(t.Context(), time.Minute)
 			defer cancel()
 			dir, log := t.TempDir(), offlineLog(io.Discard)
 			s, err := openStore(ctx, dir, newStore{Make: true, Content: content}, log)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,7 +57,7 @@ func someUID() int {
 // runSandbox runs a command in a sandbox over a plain directory.
 func runSandbox(t *testing.T, spec *sandboxSpec) (string, int, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := waits.Context(t.Context(), 60*time.Second)
 	defer cancel()
 	out, err := os.CreateTemp(t.TempDir(), "out")
 	if err != nil {
@@ -132,17 +133,17 @@ func TestSandboxDiesWithItsCaller(t *testing.T) {
 		_, _ = startSandbox(ctx, spec, [3]*os.File{}, func() error { return nil })
 	}()
 	started := filepath.Join(spec.View, "agents/soul/workspace/f")
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if b, _ := os.ReadFile(started); len(b) > 0 {
 			break
 		}
-		if time.Since(start) > time.Minute {
+		if end.Passed() {
 			t.Fatal("it does not start")
 		}
 	}
 	cancel()
 	<-done
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		left := false
 		procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, p := range procs {
@@ -152,7 +153,7 @@ func TestSandboxDiesWithItsCaller(t *testing.T) {
 		if !left {
 			return
 		}
-		if time.Since(start) > time.Minute {
+		if end.Passed() {
 			t.Fatal("the command is still there")
 		}
 	}

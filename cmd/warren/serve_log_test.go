@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log"
 	"log/slog"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // lockedText is written by several at once, and read.
@@ -77,7 +78,7 @@ func servedLog(t *testing.T, level string, f func()) string {
 	told := &lockedText{}
 	a := &app{socket: filepath.Join(dir, "run", "admin", "admin.sock"), stdin: strings.NewReader(""), stdout: told, stderr: told,
 		getenv: func(string) string { return "" }}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := waits.Context(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() {

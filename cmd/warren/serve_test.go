@@ -67,11 +67,11 @@ func TestAStoreThatDoesNotCloseDoesNotHoldTheDaemon(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// This one does close, behind it.
-	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if s, err = openStore(t.Context(), dir, newStore{}, log); err == nil {
 			break
 		}
-		if time.Since(start) > time.Minute {
+		if end.Passed() {
 			t.Fatal(err)
 		}
 	}

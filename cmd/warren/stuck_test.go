@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // stuckEnv makes the test program a daemon that gets stuck: "STORE:MOUNTPOINT", and
@@ -121,8 +123,8 @@ func newStuck(t *testing.T, with string) *stuck {
 		_ = unix.Unmount(at, unix.MNT_FORCE|unix.MNT_DETACH) // what it waits for may not come
 		_ = asker.Wait()
 	})
-	for end := time.Now().Add(time.Minute); !waiting(pid); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); !waiting(pid); time.Sleep(5 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatal("it does not get stuck")
 		}
 	}
@@ -157,7 +159,7 @@ func TestGuard(t *testing.T) {
 	go func() { ended <- s.Wait() }() // until the guard has let go of stderr, too
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatal("the daemon or its guard has not ended")
 	}
 	if !strings.Contains(s.said.String(), "was killed and cannot end") {

@@ -2,7 +2,6 @@ package mcp_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 var shared stack.Shared
@@ -92,7 +92,7 @@ func connectAs(t *testing.T, s *stack.Stack, o *sdk.ClientOptions, args ...strin
 // raw makes a call; the protocol must carry it.
 func (h *host) raw(tool string, args any) *sdk.CallToolResult {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	ctx, cancel := waits.Context(h.t.Context(), time.Minute)
 	defer cancel()
 	r, err := h.s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // wire is one `warren mcp` that is spoken to line by line.
@@ -38,8 +40,7 @@ func dial(f testing.TB, args ...string) *wire {
 	}
 	f.Cleanup(func() {
 		_ = in.Close()
-		end := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-		defer end.Stop()
+		defer waits.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })()
 		if err := cmd.Wait(); err != nil {
 			f.Errorf("at the end: %v", err)
 		}
@@ -65,8 +66,7 @@ func (w *wire) send(t testing.TB, line string) {
 // until reads answers, and hands each to see, up to the one with an id.
 func (w *wire) until(t testing.TB, id string, see func(line string)) {
 	t.Helper()
-	end := time.AfterFunc(2*time.Minute, func() { _ = w.cmd.Process.Kill() })
-	defer end.Stop()
+	defer waits.AfterFunc(2*time.Minute, func() { _ = w.cmd.Process.Kill() })()
 	for {
 		line, err := w.out.ReadString('\n')
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // hostile are strings that arguments may be.
@@ -207,8 +208,7 @@ func TestLines(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	end := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer end.Stop()
+	defer waits.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })()
 	answers := bufio.NewReaderSize(out, 1<<20)
 	for _, c := range []struct{ line, want string }{
 		{`garbage`, `"code":-32700`},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 const begin = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -39,7 +41,7 @@ func ends[T any](t *testing.T, what string, c <-chan T) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Errorf("%s goes on", what)
 	}
 }
@@ -116,7 +118,7 @@ func TestHTTPListensAgain(t *testing.T) {
 		return resp.Body
 	}
 	_ = listen().Close()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	for end := waits.In(time.Minute); !end.Passed(); {
 		stream := listen()
 		select {
 		case <-told:
@@ -153,7 +155,7 @@ func TestHTTPTooMuch(t *testing.T) {
 	}
 	refused := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := waits.In(time.Minute); !end.Passed(); time.Sleep(20 * time.Millisecond) {
 			if status(t, withToken{token: mine}, url, begin) == http.StatusTooManyRequests {
 				return
 			}

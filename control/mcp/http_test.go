@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // listening starts `warren mcp --listen` and gives its URL.
@@ -78,7 +79,7 @@ func online(t *testing.T, url, token string, c *sdk.Client) *host {
 	if c == nil {
 		c = sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := waits.Context(t.Context(), time.Minute)
 	defer cancel()
 	ss, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: withToken{token: token}}, MaxRetries: -1}, nil)
 	if err != nil {
@@ -226,7 +227,7 @@ func TestProgress(t *testing.T) {
 			last = n
 		case got := <-answered:
 			t.Errorf("answered without progress: %s", got)
-		case <-time.After(time.Minute):
+		case <-waits.After(t, time.Minute):
 			t.Error("no progress is told")
 		}
 	}
@@ -238,7 +239,7 @@ func TestProgress(t *testing.T) {
 		if !strings.Contains(got, "dir") {
 			t.Errorf("stat: %s", got)
 		}
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Error("no answer")
 	}
 }

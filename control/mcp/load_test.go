@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestLoad: calls beyond what runs at once wait, those beyond what may wait are
@@ -29,14 +30,14 @@ func TestLoad(t *testing.T) {
 			failed <- err
 		}()
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
 		n := l.calls
 		l.mu.Unlock()
 		if n == maxCalls {
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatalf("%d calls wait", n)
 		}
 	}

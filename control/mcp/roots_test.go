@@ -10,6 +10,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestRoots: where a host says that it works, paths start and stay, over both
@@ -48,7 +50,7 @@ func TestRoots(t *testing.T) {
 		c.RemoveRoots("file://" + ws + "/rootA")
 		c.AddRoots(&sdk.Root{URI: "file://" + ws + "/rootB"})
 		got := ""
-		for end := time.Now().Add(time.Minute); time.Now().Before(end) && !strings.Contains(got, "in rootB"); time.Sleep(20 * time.Millisecond) {
+		for end := waits.In(time.Minute); !end.Passed() && !strings.Contains(got, "in rootB"); time.Sleep(20 * time.Millisecond) {
 			got = h.says("read", object{"path": "f"})
 		}
 		if !strings.Contains(got, "in rootB") {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/policy"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // guestHouse is a fixture with agent.sock, and who asks there: gaia sees all,
@@ -42,7 +43,7 @@ func guestHouseOn(t *testing.T, f *fixture) *guestHouse {
 	served := make(chan error, 1)
 	go func() { served <- f.server.ServeAgents(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := waits.Context(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := f.server.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

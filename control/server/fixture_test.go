@@ -20,6 +20,7 @@ import (
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 	"github.com/warrenfs/warren/workspace"
 	"golang.org/x/sys/unix"
 )
@@ -184,7 +185,7 @@ func newFixtureOn(t *testing.T, s *mem.Store) *fixture {
 	t.Cleanup(func() {
 		f.client.Close()
 		f.http.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := waits.Context(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := f.server.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

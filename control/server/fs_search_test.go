@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // found makes a search and gives path:line:text of what it finds.
@@ -264,7 +265,7 @@ func TestSearchEnds(t *testing.T) {
 		if control.KindOf(err) != control.KindInterrupted {
 			t.Errorf("%v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-waits.After(t, time.Minute):
 		t.Fatal("it goes on")
 	}
 }

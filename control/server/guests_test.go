@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/control"
+	"github.com/warrenfs/warren/scripts/waits"
 	"github.com/warrenfs/warren/workspace"
 	"golang.org/x/sys/unix"
 )
@@ -133,8 +133,8 @@ func (g *guestHouse) busy(token string) bool {
 
 func (g *guestHouse) until(done func() bool, what string) {
 	g.t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+		if end.Passed() {
 			g.t.Fatalf("%s: not within a minute", what)
 		}
 	}
@@ -251,7 +251,7 @@ func TestAConnectionThatWasClosedCounts(t *testing.T) {
 // handing hands over the end of a pipe as a mount.
 func (g *guestHouse) handing(token, agent string) (control.Mount, error) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	ctx, cancel := waits.Context(g.t.Context(), time.Minute)
 	defer cancel()
 	c := control.NewClient(g.sock, token)
 	defer c.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 func TestMountsAreForTheCallerAndRecorded(t *testing.T) {
@@ -82,8 +83,8 @@ func TestMountsAreForTheCallerAndRecorded(t *testing.T) {
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for start := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
+	for end := waits.In(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if end.Passed() {
 			t.Fatalf("not within a minute: %s", what)
 		}
 	}

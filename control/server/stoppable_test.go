@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestAMatchCanBeStopped: a pattern of very many states in a long line ends with
@@ -24,9 +26,9 @@ func TestAMatchCanBeStopped(t *testing.T) {
 	huge := prepare(strings.Repeat("a{0,1000}", 60) + "b")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	done := time.AfterFunc(time.Minute, func() { panic("the match goes on") })
+	stop := waits.AfterFunc(time.Minute, func() { panic("the match goes on") })
 	huge.find(ctx, long)
-	done.Stop()
+	stop()
 	if ctx.Err() == nil {
 		t.Error("it ended by itself: the test shows nothing")
 	}

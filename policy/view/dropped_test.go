@@ -7,6 +7,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // TestDroppedTooLate: word that nobody holds a file may come when somebody does
@@ -34,11 +35,11 @@ func TestDroppedTooLate(t *testing.T) {
 // gone waits until there is no such node any more.
 func (w *world) gone(node backend.NodeID) {
 	w.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := w.gaia.Getattr(nil, node); err != nil {
 			return
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			w.t.Fatal("it stays")
 		}
 	}

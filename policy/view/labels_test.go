@@ -16,6 +16,7 @@ import (
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // timeline is what something was at which time: values one after the other, that
@@ -282,9 +283,9 @@ func TestCacheIsCedarWhileFilesMove(t *testing.T) {
 	if testing.Short() {
 		asks, swaps, moves = 2000, 12, 100
 	}
-	end := time.Now().Add(time.Minute)
+	end := waits.In(time.Minute)
 	enough := func() bool {
-		return m.failed.Load() || m.asked.Load() >= asks && m.swaps.Load() >= swaps && m.moves.Load() >= moves || time.Now().After(end)
+		return m.failed.Load() || m.asked.Load() >= asks && m.swaps.Load() >= swaps && m.moves.Load() >= moves || end.Passed()
 	}
 	var wg sync.WaitGroup
 	loop := func(n uint64, step func(rnd *rand.Rand) error) {
@@ -313,7 +314,7 @@ func TestCacheIsCedarWhileFilesMove(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d answers, %d of them true of a state that was not the last; %d changes of rules, %d moves", m.asked.Load(), m.mixed.Load(), m.swaps.Load(), m.moves.Load())
-	if !t.Failed() && time.Now().After(end) {
+	if !t.Failed() && end.Passed() {
 		t.Errorf("not done in a minute: %d answers, %d changes of rules, %d moves", m.asked.Load(), m.swaps.Load(), m.moves.Load())
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 var rounds = flag.Int("rounds", 0, "how often each right is ended; 0: once")
@@ -228,7 +229,7 @@ func (r *revoker) round(e ending) (had, took time.Duration, late bool) {
 	must(t, os.MkdirAll(dir, 0o755))
 	must(t, os.WriteFile(dir+"/data", make([]byte, 8192), 0o644))
 	must(t, e.give(r))
-	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Minute)
+	ctx, cancel := waits.Context(r.ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "python3", "-c", soulAtWork, r.soul+e.dir, strings.Join(e.ways, ","))
 	cmd.Stderr = os.Stderr

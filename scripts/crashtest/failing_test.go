@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // failingDisk is an ext4 on a device that fails at times.
@@ -56,14 +57,14 @@ func (d *failingDisk) unmount() error {
 	if err := command("umount", d.dir); err != nil {
 		return err
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for end := waits.In(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		out, err := exec.Command("losetup", "--associated", d.path).Output()
 		switch {
 		case err != nil:
 			return fmt.Errorf("losetup: %w", err)
 		case len(out) == 0:
 			return nil
-		case time.Now().After(end):
+		case end.Passed():
 			return fmt.Errorf("still in use, in another mount namespace perhaps: %s", out)
 		}
 	}

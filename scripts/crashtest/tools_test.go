@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // tools are SQLite and git at work in a mount, with a record of what they were
@@ -57,12 +57,12 @@ i=0; while i=$((i + 1)); echo $RANDOM >f$((i % 7)) && git add -A && git commit -
 // ended waits for the work to have failed.
 func (x *tools) ended(t *testing.T) {
 	for _, cmd := range x.cmds {
-		late := time.AfterFunc(30*time.Second, func() {
+		stop := waits.AfterFunc(waits.Idle, func() {
 			t.Error("a tool goes on without its filesystem")
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended since
 		})
 		_ = cmd.Wait() // its filesystem has gone: an error is what is expected
-		late.Stop()
+		stop()
 	}
 }
 

@@ -1,7 +1,6 @@
 package escapetest
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -165,7 +165,7 @@ func (w *world) config(t *testing.T, name string, more map[string]any) string {
 // run runs a command with two descriptors, 8 and 9, and gives what it printed.
 func (w *world) run(t *testing.T, fuse, dir *os.File, env []string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := waits.Context(t.Context(), 3*time.Minute)
 	defer cancel()
 	null, err := os.Open(os.DevNull)
 	must(t, err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -89,11 +90,11 @@ func (w *world) says(texts ...string) {
 // tables were merged since and there is room again.
 func (w *world) saysFull() {
 	w.Helper()
-	for end := time.Now().Add(time.Minute); w.free() == 0; time.Sleep(100 * time.Millisecond) {
+	for end := waits.In(time.Minute); w.free() == 0; time.Sleep(100 * time.Millisecond) {
 		if strings.Contains(strings.Join(w.status().Notes, "\n"), "full") {
 			return
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			w.says("full")
 			return
 		}
@@ -175,8 +176,8 @@ func size(files []string) (n int64) {
 // waitFor waits until ok.
 func (w *world) waitFor(what string, ok func() bool) {
 	w.Helper()
-	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := waits.In(2 * time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
+		if end.Passed() {
 			w.Fatalf("not after two minutes: %s\n%+v\n%s", what, w.status(), w.s.Log())
 		}
 	}
@@ -237,7 +238,7 @@ func fillAndEmpty(t *testing.T) {
 func (w *world) comesBack(n int64) {
 	w.Helper()
 	if os.Getenv("STACK_CONTENT") == "badger" {
-		for end := time.Now().Add(time.Minute); w.free() <= n && time.Now().Before(end); {
+		for end := waits.In(time.Minute); w.free() <= n && !end.Passed(); {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if w.free() <= n {
@@ -365,7 +366,7 @@ func TestOthersBesideAgents(t *testing.T) {
 	}
 	before := refused.Load()
 	giveBack := w.takeDisk()
-	for end := time.Now().Add(time.Minute); refused.Load() == before && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := waits.In(time.Minute); refused.Load() == before && !end.Passed(); time.Sleep(10 * time.Millisecond) {
 		w.takeDisk()
 	}
 	inTheEnd := refused.Load() - before

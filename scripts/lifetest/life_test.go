@@ -23,6 +23,7 @@ import (
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/fusefs/mountinfo"
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 	"golang.org/x/sys/unix"
 )
 
@@ -104,13 +105,13 @@ func lives(t *testing.T, onStop string) {
 	before, fds := w.size(address)
 	w.work(places, *howLong/4, nil)
 	w.clear(places)
-	for end := time.Now().Add(hangTime); ; time.Sleep(50 * time.Millisecond) {
+	for end := waits.In(hangTime); ; time.Sleep(50 * time.Millisecond) {
 		now, open := w.size(address)
 		if now <= before+slack && open <= fds+slack {
 			t.Logf("%d goroutines and %d descriptors before, %d and %d after", before, fds, now, open)
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Fatalf("%d goroutines and %d descriptors, and there were %d and %d", now, open, before, fds)
 		}
 	}
@@ -259,7 +260,7 @@ func (p *place) step() error {
 
 // settle waits until the daemon answers, and goes by what it has recorded.
 func (p *place) settle() error {
-	for end := time.Now().Add(2 * hangTime); ; time.Sleep(20 * time.Millisecond) {
+	for end := waits.In(2 * hangTime); ; time.Sleep(20 * time.Millisecond) {
 		n := p.w.ended.Load()
 		out, err := p.w.s.Try("--json", "mounts")
 		var all []control.Mount
@@ -282,7 +283,7 @@ func (p *place) settle() error {
 			p.ended = n
 			return nil
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			return fmt.Errorf("it does not settle: %w", err)
 		}
 	}
@@ -312,7 +313,7 @@ func (p *place) one() error {
 			args = append(args, "--allow-other")
 		}
 		err := p.warren(args...)
-		for end := time.Now().Add(hangTime); err != nil && strings.Contains(err.Error(), "in use elsewhere") && time.Now().Before(end); {
+		for end := waits.In(hangTime); err != nil && strings.Contains(err.Error(), "in use elsewhere") && !end.Passed(); {
 			err = p.warren(args...) // a run that has just begun has a copy of every mount for a moment
 		}
 		p.mounted = err == nil
@@ -352,7 +353,7 @@ func (p *place) check() error {
 	select {
 	case err := <-names:
 		return err
-	case <-time.After(hangTime):
+	case <-waits.After(p.w.t, hangTime):
 		return errors.New("it hangs")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 var lasts = flag.Duration("for", 0, "how long TestEverything lasts; it is not run if 0")
@@ -94,12 +95,12 @@ func TestEverything(t *testing.T) {
 	all := stop()
 	k.requests(t)
 	grew(t, all, *lasts >= time.Hour)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+	for end := waits.In(time.Minute); ; time.Sleep(time.Second) {
 		after, err := take(k.pid(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if over := time.Now().After(end); over || after.fds <= before.fds+24 {
+		if over := end.Passed(); over || after.fds <= before.fds+24 {
 			t.Logf("after: %d MiB of anonymous memory, %d descriptors, %d threads", after.anon>>20, after.fds, after.threads)
 			if over {
 				t.Error("descriptors were not given back")
@@ -122,7 +123,7 @@ func chore(t *testing.T, s *stack.Stack, name, text string, round int, mounts []
 		}
 		env = append(env, fmt.Sprintf("%c=%s", 'A'+i, dir))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := waits.Context(context.Background(), 20*time.Minute)
 	defer cancel()
 	tmp := t.TempDir()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", "shopt -s inherit_errexit\none=()\n"+text)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warrenfs/warren/scripts/stack"
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // sample is what the daemon uses at one moment.
@@ -202,12 +203,12 @@ const allowance = 512 << 20
 func settles(t *testing.T, store string, live int64) {
 	t.Helper()
 	var all, segments int64
-	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(2 * time.Second) {
+	for end := waits.In(3 * time.Minute); ; time.Sleep(2 * time.Second) {
 		all, segments = used(t, store)
 		if all <= live*13/10+allowance && segments <= live*13/10+32<<20 {
 			break
 		}
-		if time.Now().After(end) {
+		if end.Passed() {
 			t.Errorf("the disk is not within 1.3 of what is live, and a fixed allowance")
 			break
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warrenfs/warren/scripts/waits"
 )
 
 // Stack is one store, the daemon that holds it, and mounts on it.
@@ -110,7 +112,7 @@ func (s *Stack) Start() error {
 	}()
 	s.daemon, s.exited = cmd, exited
 	var last error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && s.Alive(); time.Sleep(50 * time.Millisecond) {
+	for end := waits.In(time.Minute); !end.Passed() && s.Alive(); time.Sleep(50 * time.Millisecond) {
 		if _, last = s.Try("status"); last == nil {
 			return nil
 		}
@@ -137,6 +139,8 @@ func (s *Stack) Signal(sig syscall.Signal) error {
 	if err := s.daemon.Process.Signal(sig); err != nil {
 		return err
 	}
+	ctx, cancel := waits.Context(context.Background(), time.Minute)
+	defer cancel()
 	var killed <-chan time.Time
 	if sig == syscall.SIGKILL {
 		killed = time.After(10 * time.Second)
@@ -146,8 +150,8 @@ func (s *Stack) Signal(sig syscall.Signal) error {
 		return nil
 	case <-killed:
 		return nil
-	case <-time.After(time.Minute):
-		return fmt.Errorf("the daemon outlives %v by a minute", sig)
+	case <-ctx.Done():
+		return fmt.Errorf("the daemon outlives %v", sig)
 	}
 }
 
@@ -184,7 +188,7 @@ func (s *Stack) Restart(dirs ...string) error {
 		return err
 	}
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := waits.In(time.Minute); !end.Passed(); time.Sleep(100 * time.Millisecond) {
 		err = nil
 		for _, d := range dirs {
 			_, e := os.Stat(d)
@@ -241,7 +245,7 @@ func (s *Stack) Log() string {
 
 // Try runs warren with args and gives its output. The error has all it said.
 func (s *Stack) Try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := waits.Context(context.Background(), 2*time.Minute)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(ctx, s.bin, args...)
