@@ -33,6 +33,7 @@ type fileSystem struct {
 	ctl   *control
 
 	conn    uint64 // number of this mount, in the daemon's life
+	minor   uint32 // of its device number
 	acl     bool   // the kernel enforces POSIX ACLs
 	modes   bool   // the view checks mode bits, not the kernel
 	ttl     timeouts

@@ -189,17 +189,3 @@ func setAttrOf(in *fuse.SetAttrIn) (s backend.SetAttr) {
 	}
 	return s
 }
-
-func (f *fileSystem) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
-	f.count.add(opReadlink)
-	node := f.node(in.NodeId)
-	if isControl(node) {
-		return nil, fuse.EINVAL
-	}
-	r := f.request(in)
-	target, err := f.view.Readlink(&r, node)
-	if err != nil {
-		return nil, f.status("readlink", err)
-	}
-	return []byte(target), fuse.OK
-}

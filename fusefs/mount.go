@@ -224,7 +224,7 @@ func (m *Mount) handshake(fd int) (server, error) {
 		return nil, mountError(m.cfg.Dir, backend.Other, err)
 	}
 	t, err := newServer(cmp.Or(m.cfg.Transport, m.hub.serving.transport), fd, m.gate, serverOptions{
-		acl: m.cfg.ACL, idmap: !m.fs.modes, watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
+		acl: m.cfg.ACL, idmap: !m.fs.modes, links: !k.trusted, watch: &m.hub.serving.watch, ended: m.gate.shut, debug: m.hub.serving.debug, log: m.fs.log})
 	if err != nil {
 		k.dev.close() // the last of the connection
 		return nil, err
@@ -252,7 +252,7 @@ func (m *Mount) number(fd int) error {
 	minor := connectionOf(fd)
 	for i := len(table) - 1; i >= 0; i-- {
 		if e := table[i]; e.Dir == m.cfg.Dir && e.Type == fsType && (minor == 0 || e.Minor == minor) {
-			m.minor, m.id = e.Minor, e.ID
+			m.minor, m.id, m.fs.minor = e.Minor, e.ID, e.Minor
 			return nil
 		}
 	}

@@ -50,6 +50,7 @@ const maxWrite = 1 << 20
 // serverOptions are what every transport needs.
 type serverOptions struct {
 	idmap bool // ids may be mapped: the kernel takes that only where it checks mode bits
+	links bool // the kernel may cache the texts of symbolic links
 	acl   bool // the kernel is to enforce POSIX ACLs, and to leave umasks to us
 	watch *transport.Watch
 	ended func() // called when the connection has ended: file locks are not waited for any more
@@ -61,8 +62,7 @@ type serverOptions struct {
 // kernel's INIT.
 func newServer(name string, fd int, fs fuse.RawFileSystem, o serverOptions) (server, error) {
 	mount := mountOptions(o.log)
-	mount.Debug = o.debug
-	mount.IDMappedMount = o.idmap
+	mount.Debug, mount.IDMappedMount, mount.EnableSymlinkCaching = o.debug, o.idmap, o.links
 	if o.acl {
 		mount.EnableAcl = true
 		mount.ExtraCapabilities |= fuse.CAP_DONT_MASK | fuse.CAP_SETXATTR_EXT
@@ -104,7 +104,6 @@ func mountOptions(l *slog.Logger) *fuse.MountOptions {
 		MaxWrite:                 maxWrite,
 		MaxBackground:            64,
 		EnableLocks:              true,
-		EnableSymlinkCaching:     true,
 		ExplicitDataCacheControl: true,
 		DisableReadDirPlus:       true,
 		DisableSplice:            true,

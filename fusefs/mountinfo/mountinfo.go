@@ -17,6 +17,7 @@ type Entry struct {
 	ID     int // of the mount; another may have it once this one is gone
 	Parent int // ID of the mount that Dir is in
 
+	Root  string // what of the filesystem is mounted: "/", or a directory in it
 	Dir   string // mountpoint
 	Type  string // of the filesystem, as "fuse.warren"
 	Minor uint32 // of the device number: of a FUSE mount, the number of the connection
@@ -95,7 +96,7 @@ func parse(line string) (Entry, bool) {
 	if err != nil || ierr != nil || perr != nil {
 		return Entry{}, false
 	}
-	e := Entry{ID: id, Parent: parent, Dir: unescape(left[4]), Type: right[0], Minor: uint32(n)}
+	e := Entry{ID: id, Parent: parent, Root: unescape(left[3]), Dir: unescape(left[4]), Type: right[0], Minor: uint32(n)}
 	for opt := range strings.SplitSeq(right[len(right)-1], ",") {
 		name, value, _ := strings.Cut(opt, "=")
 		id, err := strconv.ParseUint(value, 10, 32)

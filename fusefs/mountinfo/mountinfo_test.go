@@ -13,7 +13,7 @@ nonsense
 	if err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("a line that is none: %v", err)
 	}
-	want := []Entry{{ID: 36, Parent: 35, Dir: `/mnt 2\x`, Type: "ext4"}, {ID: 40, Parent: 36, Dir: "/w", Type: "fuse.warren", Minor: 52, UID: 7, GID: 8}}
+	want := []Entry{{ID: 36, Parent: 35, Root: "/mnt1", Dir: `/mnt 2\x`, Type: "ext4"}, {ID: 40, Parent: 36, Root: "/", Dir: "/w", Type: "fuse.warren", Minor: 52, UID: 7, GID: 8}}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("%+v, want %+v", got, want)
 	}

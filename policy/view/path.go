@@ -240,9 +240,15 @@ func (w *walk) follow(link backend.NodeID) error {
 	if w.links++; w.links > maxLinks {
 		return backend.Loop
 	}
-	target, err := w.v.Readlink(nil, link)
+	s, err := w.v.ReadSymlink(nil, link)
 	if err != nil {
 		return err
+	}
+	target := s.Target
+	if s.Guarded {
+		if target, err = w.v.Follow(s, []Shown{{Dir: mountpoint, Root: "/"}}); err != nil {
+			return err
+		}
 	}
 	if !strings.HasPrefix(target, "/") {
 		w.todo = append(stepsOf(target), w.todo...)
