@@ -105,7 +105,7 @@ func openDevice() (int, error) {
 		return -1, &backend.Error{Op: "mount", Path: dev, Kind: backend.Denied, Err: errors.New(
 			"no permission to open it; run the daemon as root, or let its group read and write it")}
 	}
-	return -1, &backend.Error{Op: "mount", Path: dev, Kind: kindOfErrno(err), Err: err}
+	return -1, mountError(dev, kindOfErrno(err), err)
 }
 
 func mountHelp(err error) error {

@@ -22,7 +22,20 @@ import (
 const probeTime = 5 * time.Second
 
 func mountError(dir string, kind backend.Kind, err error) error {
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		kind, err = backend.Unavailable, noDescriptors(err)
+	}
 	return &backend.Error{Op: "mount", Path: dir, Kind: kind, Err: err}
+}
+
+// noDescriptors says whose limit an error of too many open files is, and what to do.
+func noDescriptors(err error) error {
+	var limit unix.Rlimit
+	if errors.Is(err, unix.EMFILE) && unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		return fmt.Errorf("the daemon has all %d file descriptors open that it may have (EMFILE); unmount something, or raise the limit "+
+			"(LimitNOFILE= of its unit, or `ulimit -n` before `warren serve`): %w", limit.Cur, err)
+	}
+	return fmt.Errorf("this machine has no file descriptors left (ENFILE); close something, or raise fs.file-max: %w", err)
 }
 
 // place finds where cfg is to be mounted: free of symbolic links.
@@ -339,10 +352,14 @@ func kindOfErrno(err error) backend.Kind {
 	if !errors.As(err, &e) {
 		return backend.Other
 	}
+	least := backend.Other // of the kinds that are this errno
 	for kind, errno := range errnos {
-		if errno == e && e != syscall.EIO {
-			return kind
+		if errno == e && e != syscall.EIO && (least == backend.Other || kind < least) {
+			least = kind
 		}
+	}
+	if least != backend.Other {
+		return least
 	}
 	switch e {
 	case syscall.ETIMEDOUT, syscall.ENOTCONN:
