@@ -75,13 +75,15 @@ func nextRecord(data []byte, at int64, seed uint32, f *scannedFile) int64 {
 	return int64(len(data))
 }
 
-// readWhole reads the whole of a file. With skip, parts that cannot be read are
+// readWhole reads a file without the zeros at its end, which a log file has many of:
+// they would take memory, and no record ends in a zero. With skip, parts that cannot be read are
 // given as zeros, and the error tells of the first of them beside the data.
 func readWhole(f dirfs.File, skip bool) (data []byte, err error) {
 	size, _, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
+	size = max(usedSize(f, size), min(size, fileHeader))
 	data = make([]byte, size)
 	for at := int64(0); at < size; {
 		part := data[at:min(at+readStep, size)]
@@ -101,6 +103,22 @@ func readWhole(f dirfs.File, skip bool) (data []byte, err error) {
 		at += int64(len(part))
 	}
 	return data, err
+}
+
+// usedSize returns where the zeros at the end of a file begin, or an offset after that.
+func usedSize(f dirfs.File, size int64) int64 {
+	part := make([]byte, 256<<10)
+	for size > 0 {
+		n := min(size, int64(len(part)))
+		if got, _ := f.ReadAt(part[:n], size-n); int64(got) < n {
+			return size // readWhole meets the error, too
+		}
+		if used := len(bytes.TrimRight(part[:n], "\x00")); used > 0 {
+			return size - n + int64(used)
+		}
+		size -= n
+	}
+	return 0
 }
 
 // readStep is how much is read at once, and lost where a part cannot be read.

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -52,7 +51,7 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MetricsToken, "metrics-token-file", "", "answer only who shows the token in `FILE`, as a bearer")
 	f.StringVar(&o.FeedAge, "feed-age", "90d", "how long the feed of changes and denials is kept: an `AGE` such as 30d or 36h, or never to drop any for its age")
 	f.StringVar(&o.FeedSize, "feed-size", "300M", "what the feed may take in the store, about: a `SIZE`; the oldest goes first")
-	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`; GOMEMLIMIT goes before it")
+	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`, at most two thirds of what the cgroup allows; GOMEMLIMIT takes precedence")
 	f.StringVar(&o.OnStop, "on-stop", "unmount", "what becomes of mounts when it stops: `unmount|keep`; kept ones answer ENOTCONN until the next serve")
 	f.BoolVar(&o.Guard, "guard", false, "run a small process beside that lets this one end if it is killed while a kernel makes it wait; for supervisors, which wait for its end")
 	f.StringVar(&o.Transport, "transport", "own", "how requests of the kernel are read: `own|gofuse`")
@@ -90,12 +89,10 @@ func runServe(ctx context.Context, a *app, o *serveOptions) error {
 		return err
 	}
 	defer takePrinted(logger)()
-	if os.Getenv("GOMEMLIMIT") == "" {
-		if o.Memory < 64 {
-			return usagef("--memory %d: at least 64 (MiB)", o.Memory)
-		}
-		debug.SetMemoryLimit(o.Memory << 20)
+	if o.Memory < 64 {
+		return usagef("--memory %d: at least 64 (MiB)", o.Memory)
 	}
+	limitMemory(o.Memory<<20, logger)
 	if err := checkContent(o.Content); err != nil {
 		return err
 	}

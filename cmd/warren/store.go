@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/warrenfs/warren/backend"
@@ -180,7 +181,7 @@ func (s *store) open(ctx context.Context, create newStore, log *slog.Logger) err
 // openKeys opens what is below the tree: driver, log and content.
 func (s *store) openKeys(ctx context.Context, log *slog.Logger) error {
 	_, total := statDisk(s.dir)
-	s.plan = planDisk(total)
+	s.plan = planDisk(total).fitMemory(debug.SetMemoryLimit(-1))
 	kv, err := badger.Open(ctx, badger.Options{Dir: filepath.Join(s.dir, badgerDir), Ballast: s.plan.ballast, Log: log.With("part", "badger")})
 	if err != nil {
 		return fmt.Errorf("open the store %s: %w", s.dir, err)
