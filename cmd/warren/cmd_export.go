@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -133,26 +132,6 @@ func packed(w io.Writer, kind string, fn func(io.Writer) error) error {
 		return errors.Join(fn(b), b.Flush())
 	}
 	return errors.Join(fn(z), z.Close(), b.Flush())
-}
-
-// writeWhole writes a file that is there when it is whole, and on the disk. One
-// that is there is replaced.
-func writeWhole(name string, mode os.FileMode, fn func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return localError(err)
-	}
-	err = fn(f)
-	if err == nil {
-		err = errors.Join(f.Chmod(mode), f.Sync())
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // extract makes a directory of an export.

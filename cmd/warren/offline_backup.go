@@ -180,7 +180,7 @@ func (a *app) restoreStore(ctx context.Context, dir string, names []string, forg
 	err = s.fill(ctx, a, plan, cancelled(ctx, files), bar, forget, &r)
 	bar.done()
 	if err != nil {
-		for _, name := range []string{formatFile, badgerDir, logDir, segmentDir, lockFile} {
+		for _, name := range []string{formatFile, badgerDir, logDir, segmentDir, restoringFile, lockFile} {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 		}
 		if ctx.Err() != nil {
@@ -212,13 +212,26 @@ func emptyStore(dir string, info storeInfo) (*store, error) {
 		return nil, localError(err)
 	}
 	if len(entries) > 0 {
+		if err := restoring(dir); err != nil {
+			s := &store{dir: dir}
+			if terr := s.take(); terr != nil {
+				return nil, terr // it is under way
+			}
+			return nil, errors.Join(err, s.lock.Close())
+		}
 		return nil, control.Errorf(control.KindConflict, "%s is not empty; a store is restored into an empty directory", dir)
 	}
 	s := &store{dir: dir, info: info}
 	if err := s.owned(); err != nil {
 		return nil, err
 	}
-	return s, s.take()
+	if err := s.take(); err != nil {
+		return nil, err
+	}
+	if err := writeSynced(filepath.Join(dir, restoringFile), nil); err != nil {
+		return nil, errors.Join(err, s.lock.Close())
+	}
+	return s, nil
 }
 
 // fill writes what the backups have, checks it, and makes the directory a store. r
@@ -243,5 +256,8 @@ func (s *store) fill(ctx context.Context, a *app, plan *backup.Plan, files []io.
 		return err
 	}
 	text := fmt.Appendf(nil, "{\"format\":%d,\"content\":%q}\n", s.info.Format, s.info.Content)
-	return writeSynced(filepath.Join(s.dir, formatFile), text)
+	if err := writeSynced(filepath.Join(s.dir, formatFile), text); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(s.dir, restoringFile)) // it means nothing beside a format
 }

@@ -34,6 +34,8 @@ const (
 	badgerDir  = "badger"
 	logDir     = "log"
 	segmentDir = "segments"
+
+	restoringFile = "restoring" // while restore-store writes, before there is a format
 )
 
 // The drivers of bulk content.
@@ -241,6 +243,9 @@ func (s *store) readFormat(create newStore) error {
 	path := filepath.Join(s.dir, formatFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
+		if err := restoring(s.dir); err != nil {
+			return err
+		}
 		if !create.Make {
 			return errors.Join(noStore(s.dir), os.Remove(filepath.Join(s.dir, lockFile)))
 		}
@@ -271,6 +276,17 @@ func (s *store) readFormat(create newStore) error {
 		return control.Errorf(control.KindConflict, "the store %s was made with %s content, and that stays", s.dir, s.info.Content)
 	}
 	return nil
+}
+
+// errRestoring is in the error of a command on a store that was never whole.
+var errRestoring = errors.New("a restore into it was interrupted")
+
+// restoring returns an error if restore-store was killed while it wrote dir.
+func restoring(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, restoringFile)); err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s is no store: %w, and what is there is not whole; remove the directory and run `warren restore-store` again", dir, errRestoring)
 }
 
 // writeFormat makes an empty directory a store. It is the first thing written.
