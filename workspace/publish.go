@@ -260,7 +260,7 @@ func (l *Layer) deliverOnce(s *view.View, target, key string, body io.Reader) (m
 	if err != nil && !made {
 		return false, err
 	}
-	_, err = s.PutHereIf(top+"/"+key, body, publishedMode, view.Cond{Absent: made, Publish: p})
+	_, err = s.ReplaceHere(top+"/"+key, body, publishedMode, view.Cond{Absent: made, Publish: p})
 	if err == nil && !made {
 		if err := trimPublished(s, p.Keep); err != nil {
 			l.log.Warn("old versions of a publication stay", "to", target, "err", err)

@@ -55,6 +55,7 @@ func (tx *Txn) Amend(ino backend.Ino, p []byte, off uint64) (backend.Attr, error
 		tx.noteWrite(n, off, end)
 	}
 	tx.followUp(n)
+	n.rewritten = tx.lsn
 	tx.changed(Change{Kind: DataChanged, Node: tx.node(ino), Off: from, Sized: true})
 	return r.attr(tx.node(ino)), nil
 }

@@ -17,6 +17,8 @@ type inode struct {
 	memo   uint64 // Txn.Memo
 	run    run
 	frayed uint32 // the turn of frayed in which it was noted there
+
+	rewritten backend.LSN // Txn.Rewritten
 }
 
 // names is what is known of a directory's entries.

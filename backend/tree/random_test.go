@@ -316,6 +316,10 @@ func (r *runner) copySome() {
 	if a == nil || a == b {
 		return
 	}
+	if r.rnd.IntN(2) == 0 {
+		r.takeSome(a, b)
+		return
+	}
 	from, to, n := r.offset(), r.offset(), r.rnd.IntN(200_000)
 	var done uint64
 	err := r.with(func(tx *tree.Txn) (err error) {
@@ -331,6 +335,32 @@ func (r *runner) copySome() {
 	if want := max(0, min(n, len(a.data)-from)); uint64(want) != done {
 		r.t.Errorf("copied %d bytes of %d", done, want)
 	}
+	r.checkData(b)
+}
+
+// takeSome gives b what a has from an offset on, and gathers what that leaves.
+func (r *runner) takeSome(a, b *mnode) {
+	off := r.rnd.IntN(2) * r.rnd.IntN(len(a.data)+2)
+	err := r.with(func(tx *tree.Txn) (err error) {
+		if _, err = tx.TakeContent(b.ino, a.ino, uint64(off)); err != nil || r.rnd.IntN(2) == 0 {
+			return err
+		}
+		for at, more := uint64(0), true; more && err == nil; more = at != 0 {
+			at, err = tx.Gather(b.ino, at)
+		}
+		return err
+	})
+	var want error
+	if off > len(a.data) {
+		want = backend.Invalid
+	}
+	if r.same(fmt.Sprintf("take from %d on", off), err, want) {
+		next := make([]byte, len(a.data))
+		copy(next, b.data[:min(off, len(b.data))])
+		copy(next[off:], a.data[off:])
+		a.data, b.data = nil, next
+	}
+	r.checkData(a)
 	r.checkData(b)
 }
 

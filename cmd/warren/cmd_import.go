@@ -41,8 +41,8 @@ owner's: they are shown as each mount's own user.
 
 An archive with names or links that lead out, devices, two entries of one name or sizes
 out of all reason is refused whole, and so is one with something in its way; --force
-replaces files. What policy forbids, such as a name on the deny-list, is left out and told,
-and the exit code is 3.`
+writes over files, which keep their inode and hard links. What policy forbids, such as a
+name on the deny-list, is left out and told, and the exit code is 3.`
 	o.AddFlags(c.Flags())
 	return c
 }

@@ -37,16 +37,27 @@ func (s *Server) fsRead(w http.ResponseWriter, r *http.Request) error {
 	return &backend.Error{Op: "read", Path: p, Kind: backend.Conflict, Err: errChanged}
 }
 
-// stream answers with all of a file. NotFound: there is none, or it was replaced
-// before its first byte was read.
+// stream answers with all of a file. NotFound: there is none, or it was replaced, or
+// rewritten in place, before its first byte was sent.
 func (s *Server) stream(w http.ResponseWriter, v *view.View, p, match string) error {
 	f, err := readable(v, p)
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, min(chunk, f.Attr.Size+1))
+	began, err := v.Rewritten(f.Attr.Node)
+	if err != nil {
+		return err
+	}
+	size := f.Attr.Size + 1
+	if size > control.MaxPiece { // else it is read at once, as it is at one moment
+		size = chunk
+	}
+	buf := make([]byte, size)
 	for off := uint64(0); ; {
 		n, a, etag, err := v.ReadAt(f.Attr.Node, buf, off)
+		if now, rerr := v.Rewritten(f.Attr.Node); err == nil && (rerr != nil || now != began) {
+			err = backend.NotFound // what was begun is there no more
+		}
 		if err == nil && off == 0 {
 			err = matches(p, match, etag)
 		}
@@ -65,6 +76,9 @@ func (s *Server) stream(w http.ResponseWriter, v *view.View, p, match string) er
 		}
 		if _, err := w.Write(buf[:n]); err != nil {
 			return nil // the client hung up
+		}
+		if n < len(buf) {
+			return nil
 		}
 		off += uint64(n)
 	}

@@ -313,6 +313,10 @@ func (x *exporter) file(a backend.Attr, e *archive.Entry) (bool, error) {
 	if _, err := x.v.Open(nil, a.Node, view.OpenFlags{Read: true}); err != nil {
 		return false, x.skip(e.Path, err)
 	}
+	began, err := x.v.Rewritten(a.Node)
+	if err != nil {
+		return false, x.skip(e.Path, err)
+	}
 	var spans []archive.Span
 	if a.Blocks*512 < a.Size {
 		var err error
@@ -355,6 +359,9 @@ func (x *exporter) file(a backend.Attr, e *archive.Entry) (bool, error) {
 			}
 			at += int64(len(b))
 		}
+	}
+	if now, err := x.v.Rewritten(a.Node); err == nil && now != began {
+		x.report.Skip(e.Path, "it was written while it was read; its content may be of both")
 	}
 	return true, nil
 }

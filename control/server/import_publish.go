@@ -117,7 +117,7 @@ func (i *importer) publishOne(p *planned) error {
 	if at.node.Node == 0 {
 		n, err = i.make(p, at.dir, name)
 	} else {
-		n, err = i.replace(p, at.dir, name)
+		n, err = i.replace(p, &at.node, at.dir, name)
 	}
 	if err != nil {
 		return err
@@ -184,12 +184,20 @@ func (i *importer) make(p *planned, dir backend.NodeID, name string) (n backend.
 	return a.Node, err
 }
 
-// replace puts p in the place of the file that has its name.
-func (i *importer) replace(p *planned, dir backend.NodeID, name string) (backend.NodeID, error) {
+// replace puts p in the place of the file old that has its name. A file's content takes
+// the place of a file's: that stays the one it is, with its other names.
+func (i *importer) replace(p *planned, old *backend.Attr, dir backend.NodeID, name string) (backend.NodeID, error) {
 	n := p.Node
-	switch p.Type {
-	case archive.File:
-	case archive.Hardlink:
+	switch {
+	case p.Type == archive.File && old.Type == backend.TypeRegular && n.Volume() == old.Node.Volume():
+		if err := i.v.TakeContent(old.Node, n); err != nil {
+			return 0, err
+		}
+		i.setXattrs(p.Path, old.Node, p.Xattrs)
+		_, err := i.v.Setattr(nil, old.Node, i.attrs(&p.Entry))
+		return old.Node, err
+	case p.Type == archive.File:
+	case p.Type == archive.Hardlink:
 		var err error
 		if n, err = i.linked(p); err != nil {
 			return 0, err

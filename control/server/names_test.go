@@ -67,7 +67,7 @@ func TestPutAnswersTheNameThatWasAsked(t *testing.T) {
 	if err != nil || n.Path != "/agents/a/workspace/second" {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if got, err := f.read("a", "first"); err != nil || string(got) != "old" {
+	if got, err := f.read("a", "first"); err != nil || string(got) != "new" {
 		t.Errorf("first: %q, %v", got, err)
 	}
 	if got, err := f.read("a", "second"); err != nil || string(got) != "new" {

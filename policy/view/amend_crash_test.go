@@ -53,6 +53,7 @@ func TestCrashLeavesAWholeFile(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("0123456789", 30_000)
+	huge := strings.Repeat("0123456789abcdef", 160_000) // more than one update holds
 	for _, step := range []struct {
 		what, path, old, next string
 		do                    func() error
@@ -64,6 +65,9 @@ func TestCrashLeavesAWholeFile(t *testing.T) {
 		{"replaced by less", home, long, "new", put("new")},
 		{"replaced by more", home, "old", long, put(long)},
 		{"emptied", home, "old", "", put("")},
+		{"replaced by what takes several steps to read", home, long, huge, put(huge)},
+		{"its end made longer by as much", work, "one", "o" + huge, amend(1, huge)},
+		{"its end replaced by as much", work, long, long[:250_001] + huge, amend(250_001, huge)},
 	} {
 		node := w.write(step.path, step.old)
 		for i := range 700 { // more extents than one step removes

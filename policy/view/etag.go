@@ -195,6 +195,20 @@ func (v *View) ReadAt(node backend.NodeID, p []byte, off uint64) (n int, a backe
 	return n, a, etag, err
 }
 
+// Rewritten returns a number that is another one after the file's content was replaced in
+// place than before: what was read in steps with it the same is of one content, which
+// others may have appended to.
+func (v *View) Rewritten(node backend.NodeID) (n uint64, err error) {
+	_, err = v.look(func(c *call) error {
+		return c.in(node, func(c *call) error {
+			lsn, err := c.tx.Rewritten(node.Ino())
+			n = uint64(lsn)
+			return err
+		})
+	})
+	return n, err
+}
+
 // AppendFile adds data to the end of the file at a tree path, as one step for every
 // reader, or makes the file with mode (0: 0644). The etag is that of what it
 // leaves. Errors: Put's; Exist and Conflict as cond says.
@@ -262,9 +276,8 @@ const AtEnd = ^uint64(0)
 // AmendFile makes tail what the regular file at a tree path has from byte off on
 // (AtEnd: adds tail), as one step for every reader, if cond holds. The file stays
 // the one it is, so that what others append by a handle they hold comes after it.
-// No symlink is followed. A crash leaves the file as it was or as it was to be,
-// unless tail is longer than backend.MaxPutBytes: that is written in steps, and what
-// the file had goes with the last of them. Errors:
+// No symlink is followed. A crash leaves the file as it was or as it was to be; what is
+// added to the end is cut by one if it is longer than backend.MaxPutBytes. Errors:
 // NotFound, Denied, ReadOnly; Invalid: it is no regular file; Loop: a symlink stands
 // before that; Conflict as cond says.
 func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag string, err error) {
@@ -290,34 +303,19 @@ func (v *View) AmendFile(path string, off uint64, tail []byte, cond Cond) (etag 
 
 func (v *View) amend(f *Found, off uint64, tail []byte, cond Cond) (etag string, err error) {
 	node := f.Attr.Node
-	steps := len(tail) > backend.MaxPutBytes
-	var had []byte
-	if steps { // cond holds, and so it has that yet, when it is written
-		if had, err = v.had(f, off, len(tail)); err != nil {
+	var staged backend.NodeID
+	if len(tail) > backend.MaxPutBytes {
+		if err := v.stageIn(node, &staged); err != nil {
+			return "", err
+		}
+		defer v.s.Dropped(staged)
+		if err := v.writeStaged(staged, tail, off); err != nil {
 			return "", err
 		}
 	}
-	c := v.begin("write", nil)
-	defer c.end()
-	err = c.in(node, func(c *call) error {
-		var pl place
-		if err := c.seen(node.Ino(), &pl); err != nil {
+	err = v.unfragmented(node, func(c *call) error {
+		if _, err := c.overwrite(node.Ino(), cond, tail, staged, off); err != nil {
 			return err
-		}
-		if pl.attr.Nlink == 0 {
-			return backend.NotFound // replaced since it was found
-		}
-		if err := c.holds(cond, &pl); err != nil {
-			return err
-		}
-		if err := c.changes(node.Ino()); err != nil {
-			return err
-		}
-		if err := c.writeTail(node.Ino(), tail, off); err != nil {
-			if !steps {
-				return err
-			} // else what it had has room
-			return failed(err, c.writeWhole(node.Ino(), had, off), c.resize(node.Ino(), pl.attr.Size))
 		}
 		return c.settled(node.Ino(), f, &etag)
 	})
@@ -332,19 +330,6 @@ func failed(err error, undone ...error) error {
 	return err
 }
 
-// had gives up to n bytes of what a file has from off on. NotFound: it is gone.
-func (v *View) had(f *Found, off uint64, n int) (had []byte, err error) {
-	had = make([]byte, min(uint64(n), f.Attr.Size-min(off, f.Attr.Size)))
-	c := v.begin("read", nil)
-	defer c.end()
-	err = c.in(f.Attr.Node, func(c *call) error {
-		got, err := c.tx.Read(f.Attr.Node.Ino(), had, off) // the last: it may give the lock back
-		had = had[:got]
-		return err
-	})
-	return had, err
-}
-
 // writeWhole writes all of p. The lock is held.
 func (c *call) writeWhole(ino backend.Ino, p []byte, off uint64) error {
 	for len(p) > 0 {
@@ -355,16 +340,6 @@ func (c *call) writeWhole(ino backend.Ino, p []byte, off uint64) error {
 		p, off = p[w.N:], off+uint64(w.N)
 	}
 	return nil
-}
-
-// writeTail makes p all that a file has from off on. The lock is held.
-func (c *call) writeTail(ino backend.Ino, p []byte, off uint64) error {
-	last := max(len(p)-backend.MaxPutBytes, 0)
-	if err := c.writeWhole(ino, p[:last], off); err != nil {
-		return err
-	}
-	_, err := c.tx.Amend(ino, p[last:], off+uint64(last))
-	return err
 }
 
 // resize sets a file's size, unless it has it. The lock is held.

@@ -15,16 +15,16 @@ import (
 // one moment. TooBig if it has more than limit bytes (limit < 0: any number).
 func (v *View) ReadFile(path string, limit int64) (data []byte, a backend.Attr, err error) {
 	for range maxRetries {
-		gone := false
-		if data, a, gone, err = v.readFile(path, limit); !gone {
-			break // else it was replaced between the two steps
+		again := false
+		if data, a, again, err = v.readFile(path, limit); !again {
+			break // else it was changed between the two steps
 		}
 	}
 	return data, a, err
 }
 
-// readFile does it once; gone tells that the file went while it was read.
-func (v *View) readFile(path string, limit int64) (data []byte, attr backend.Attr, gone bool, err error) {
+// readFile does it once; again tells that the file went, or grew, while it was read.
+func (v *View) readFile(path string, limit int64) (data []byte, attr backend.Attr, again bool, err error) {
 	a, err := v.Resolve(path)
 	if err != nil {
 		return nil, a, false, err
@@ -38,48 +38,54 @@ func (v *View) readFile(path string, limit int64) (data []byte, attr backend.Att
 		return nil, a, false, pathError("read", path, backend.TooBig)
 	}
 	data = make([]byte, a.Size)
-	n, err := v.Read(nil, a.Node, data, 0)
+	n, now, _, err := v.ReadAt(a.Node, data, 0)
 	if err != nil {
 		return nil, a, isNotFound(err), pathError("read", path, err)
 	}
-	return data[:n], a, false, nil
+	if now.Size > uint64(n) {
+		return nil, a, true, pathError("read", path, backend.Conflict)
+	}
+	return data[:n], now, false, nil
 }
 
 // WriteFile replaces the content of the file at a tree path, or makes the
 // file with mode. It is Put, but an existing file keeps its mode.
 func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, error) {
-	f, _, err := v.put(path, bytes.NewReader(data), mode, &walk{v: v, create: true}, true, Cond{})
+	f, _, err := v.put(path, bytes.NewReader(data), walk{create: true}, putting{mode: mode, keep: true})
 	return f.Attr, err
 }
 
 // Put makes all of body the content of the file at a tree path, whole or not at
 // all, and tells under which name. A mode of 0 keeps an existing file's, and is
-// 0644 for a new one; another is set on both. An existing file keeps its owner
-// and extended attributes (but security.capability, which writing takes away),
-// and who made it and when, not its inode: its other names keep the old content. Where the view may
-// write the file but not its directory (session.md) it is written in place, in
-// steps of up to 1 MiB. An error of body is returned as it is.
+// 0644 for a new one; another is set on both. An existing file stays the one it is,
+// with its names, owner, birth time and extended attributes (but security.capability,
+// which writing takes away): readers, and a crash, find its old content or the new one.
+// An error of body is returned as it is. TooBig: neither fits in one step.
 func (v *View) Put(path string, body io.Reader, mode uint32) (Found, error) {
-	f, _, err := v.put(path, body, mode, &walk{v: v, create: true}, false, Cond{})
+	f, _, err := v.put(path, body, walk{create: true}, putting{mode: mode})
 	return f, err
 }
 
 // PutHere is Put that follows no symlink at the end of path: what stands there
 // must be a regular file, or nothing.
 func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) {
-	return v.PutHereIf(path, body, mode, Cond{})
+	f, _, err := v.put(path, body, walk{create: true, stop: true}, putting{mode: mode})
+	return f, err
 }
 
-// PutHereIf is PutHere that is done only if cond holds where it takes effect.
-func (v *View) PutHereIf(path string, body io.Reader, mode uint32, cond Cond) (Found, error) {
-	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true}, false, cond)
+// ReplaceHere is PutHere that replaces an existing file by another one, which gets its
+// name, owner, extended attributes, and who made it and when, if cond holds where it
+// takes effect. Other names of the old file keep the old content: whoever put the file
+// there cannot redirect the write.
+func (v *View) ReplaceHere(path string, body io.Reader, mode uint32, cond Cond) (Found, error) {
+	f, _, err := v.put(path, body, walk{create: true, stop: true}, putting{mode: mode, replaces: true, cond: cond})
 	return f, err
 }
 
 // MakeHere makes a file at a tree path, with all of body, and follows no symlink.
 // Exist: something stands there; Loop: a symlink stands before that.
 func (v *View) MakeHere(path string, body io.Reader, mode uint32) (Found, error) {
-	f, _, err := v.put(path, body, mode, &walk{v: v, create: true, stop: true, plain: true}, false, Cond{Absent: true})
+	f, _, err := v.put(path, body, walk{create: true, stop: true, plain: true}, putting{mode: mode, cond: Cond{Absent: true}})
 	if errors.Is(err, backend.Invalid) || errors.Is(err, backend.IsDir) { // no file, but something
 		err = pathError("write", path, backend.Exist)
 	}

@@ -417,7 +417,7 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	b, err := v.WriteFile(base+"big", []byte("small"), 0o644)
-	if err != nil || b.Size != 5 || b.Mode != 0o600 || b.Node == a.Node || b.Nlink != 1 {
+	if err != nil || b.Size != 5 || b.Mode != 0o600 || b.Node != a.Node || b.Btime != a.Btime || b.Nlink != 1 {
 		t.Errorf("replaced: %+v, %v", b, err)
 	}
 	w.symlink(base+"link", "big")
