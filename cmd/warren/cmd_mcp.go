@@ -59,6 +59,9 @@ It goes on while the daemon restarts: calls fail with the kind unavailable meanw
 var projectName = regexp.MustCompile(`^(/projects/)?[a-z0-9][a-z0-9._-]{0,62}$`)
 
 func runMCP(ctx context.Context, a *app, o *mcpOptions) error {
+	if o.Tools != nil && len(o.Tools) == 0 {
+		return usagef("--tools: name at least one tool or group of tools, or leave it out for all")
+	}
 	opts := mcp.Options{Agent: o.Agent, Project: o.Project, ReadOnly: o.ReadOnly, Tools: o.Tools, Version: versionText()}
 	switch o.PrintTools {
 	case "json", "xml":

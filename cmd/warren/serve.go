@@ -248,7 +248,7 @@ func clearSocket(socket string) error {
 	}
 	if c, err := net.Dial("unix", socket); err == nil {
 		_ = c.Close()
-		return fmt.Errorf("another daemon listens on %s; stop it first, or name another socket with --socket", socket)
+		return control.Errorf(control.KindConflict, "another daemon listens on %s; stop it first, or name another socket with --socket", socket)
 	}
 	if fi, err := os.Lstat(socket); err == nil && fi.Mode()&os.ModeSocket == 0 {
 		return control.Errorf(control.KindInvalid, "%s is there and is no socket; name another place with --socket", socket)

@@ -131,7 +131,7 @@ func (s *store) take() error {
 	holder, err := lockFree(f)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		_ = f.Close()
-		return fmt.Errorf("the store %s is open in another process (%s); a store has one daemon, so stop that one first", s.dir, holder)
+		return control.Errorf(control.KindConflict, "the store %s is open in another process (%s); a store has one daemon, so stop that one first", s.dir, holder)
 	}
 	if err == nil {
 		_, err = f.WriteAt([]byte(fmt.Sprintf("%-10d\n", os.Getpid())), 0)
