@@ -131,6 +131,10 @@ type Revocation struct {
 	// Observer's methods take. The mount asks it of the nodes its kernel
 	// holds: of all of them if Gone is not empty, else of those in Changed.
 	Standing func(backend.NodeID) Standing
+	// Above returns the name that leads to a directory, also to one that is hidden: it
+	// is for notices to the kernel that holds it. false: it has none, or is no
+	// directory. Locks as Standing.
+	Above func(backend.NodeID) (Edge, bool)
 }
 
 // Edge is one name in a directory, and the node it leads to.

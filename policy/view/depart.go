@@ -98,7 +98,7 @@ func (d *departures) settle(c *call) error {
 // send tells the views. No lock is held.
 func (d departures) send() {
 	for _, x := range d {
-		x.v.o.Observer.(Revoker).Revoked(Revocation{Gone: []Edge{x.edge}, Standing: x.v.standing})
+		x.v.o.Observer.(Revoker).Revoked(Revocation{Gone: []Edge{x.edge}, Standing: x.v.standing, Above: x.v.above})
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *Space) shifted(vol backend.VolumeID, granted bool) {
 	for _, v := range s.told(func(v *View) bool {
 		return (!granted || v.parts(info.Label)) && v.within(&info) && v.listsVolume(v.principal(), info.Label)
 	}) {
-		v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing})
+		v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing, Above: v.above})
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *Space) barred(vol backend.VolumeID, names ...string) {
 	}
 	for _, v := range views {
 		if v.within(&info) && v.listsVolume(v.principal(), info.Label) {
-			v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing})
+			v.o.Observer.(Revoker).Revoked(Revocation{Changed: []backend.VolumeID{vol}, Standing: v.standing, Above: v.above})
 		}
 	}
 }

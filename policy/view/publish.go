@@ -197,7 +197,7 @@ func (s *Space) revoke(before map[*View]*survey, changed func(path string) bool)
 				s.log.Error("what was granted cannot be looked at", "volume", volumePath(volumes[i].Label), "err", err)
 			}
 		}
-		r := Revocation{Standing: v.standing}
+		r := Revocation{Standing: v.standing, Above: v.above}
 		lost := map[backend.NodeID]bool{}
 		for e := range old.edges {
 			if !now.edges[e] {
@@ -225,6 +225,25 @@ func (s *Space) revoke(before map[*View]*survey, changed func(path string) bool)
 			v.o.Observer.(Revoker).Revoked(r)
 		}
 	}
+}
+
+// above returns the name that leads to a directory.
+func (v *View) above(dir backend.NodeID) (e Edge, ok bool) {
+	if dir.Ino() == backend.RootIno {
+		info, there := v.s.tree.Volume(dir.Volume())
+		return Edge{Parent: info.Parent, Name: info.Name, Node: dir}, there && info.Parent != 0
+	}
+	err := v.s.tree.With(dir.Volume(), func(tx *tree.Txn) error {
+		a, err := tx.Attr(dir.Ino())
+		if err != nil || !a.IsDir() {
+			return err
+		}
+		return tx.EachLink(dir.Ino(), tree.Link{}, func(l tree.Link) error {
+			e, ok = Edge{Parent: backend.Node(dir.Volume(), l.Parent), Name: l.Name, Node: dir}, true
+			return backend.ErrStop
+		})
+	})
+	return e, ok && err == nil
 }
 
 // standing tells what the view may do with node now.

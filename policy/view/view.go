@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strings"
 	"sync/atomic"
 
 	"github.com/warrenfs/warren/backend"
@@ -80,6 +81,38 @@ func (v *View) RootPath() string {
 		return nil
 	})
 	return path
+}
+
+// Below returns the path of a directory from the view's root, without a slash at
+// its start; "" for the root itself. Errors: NotFound where the view does not see
+// it, NotDir.
+func (v *View) Below(dir backend.NodeID) (path string, err error) {
+	c := v.begin("path", nil)
+	defer c.end()
+	c.watch, c.silent = nil, true
+	err = c.in(dir, func(c *call) error {
+		var pl place
+		if err := c.dir(dir.Ino(), &pl); err != nil {
+			return err
+		}
+		full, err := c.treePath(dir.Ino(), "")
+		if err != nil {
+			return err
+		}
+		root := v.rootPath
+		if v.root.Volume() == c.vol {
+			if root, err = c.treePath(v.root.Ino(), ""); err != nil {
+				return err
+			}
+		}
+		below, ok := strings.CutPrefix(full+"/", strings.TrimSuffix(root, "/")+"/")
+		if !ok {
+			return backend.NotFound
+		}
+		path = strings.TrimSuffix(below, "/")
+		return nil
+	})
+	return path, err
 }
 
 // UID is the mount's user; backend.OwnerID for an API session.
