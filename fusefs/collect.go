@@ -14,6 +14,8 @@ import (
 type notices struct {
 	to      *kernel
 	epoch   bool
+	crossed bool     // a request of that mount that changes names is under way
+	visits  []nodeID // directories whose new names are to be looked up
 	entries []entryNotice
 	inodes  []inodeNotice
 }
@@ -75,11 +77,15 @@ func (k *kernel) collect(changes []view.Change) *notices {
 // or waits for one: INVAL_ENTRY would wait for it, and it perhaps for us. Nor is
 // a mount waited for that kept an earlier notice waiting too long.
 func (n *notices) decide() {
+	if len(n.entries) == 0 && len(n.visits) == 0 {
+		return
+	}
+	n.crossed = n.to.naming.Load() > 0
 	if len(n.entries) == 0 {
 		return
 	}
 	n.to.expiring.Add(1)
-	if n.to.naming.Load() == 0 && n.to.overdue.Load() == 0 {
+	if !n.crossed && n.to.overdue.Load() == 0 {
 		return
 	}
 	n.epoch = true
@@ -131,6 +137,10 @@ func (k *kernel) entryAdded(c *view.Change, get func() *notices) {
 		k.dirChanged(c.Node, dir, get)
 	}
 	k.attrChanged(c.Child, get)
+	if _, held := k.nodes.get(c.Child); held && c.Dir && c.Child != k.root && k.visits.look != nil {
+		n := get()
+		n.visits = append(n.visits, c.Child)
+	}
 }
 
 func (k *kernel) entryRemoved(c *view.Change, get func() *notices) {

@@ -8,6 +8,8 @@
 //     request that made the change is answered.
 //   - [Mount] is one view at one mountpoint, from [Hub.Mount] to
 //     [Mount.Unmount] or the end of the connection.
+//   - visits are the look-ups by which a kernel learns the new names of directories;
+//     package visitor makes them, in a process of its own.
 //   - [ControlFile] is a row of the table of files in /.warren.
 //
 // Inside: kernel is what one mount's kernel may have cached (it is the view's

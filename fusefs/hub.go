@@ -12,6 +12,7 @@ import (
 	"github.com/warrenfs/warren/backend/latency"
 	"github.com/warrenfs/warren/fusefs/filelock"
 	"github.com/warrenfs/warren/fusefs/transport"
+	"github.com/warrenfs/warren/fusefs/visitor"
 	"github.com/warrenfs/warren/policy/view"
 )
 
@@ -86,6 +87,7 @@ type serving struct {
 	watch     transport.Watch
 	files     []ControlFile
 	folders   []ControlFolder
+	visitor   *visitor.Client // nil: no mount is visited
 }
 
 // SetControl adds control files and directories to every mount. It must be
@@ -132,8 +134,9 @@ type pending struct {
 	waits *latency.Histogram
 }
 
-// Send implements view.Pending. The mount of whoever sends is served meanwhile:
-// a kernel that is told may be waiting for it.
+// Send implements view.Pending. The mount of the sender is served until it returns:
+// a kernel that is told may be waiting for it. Directories that moved are then looked
+// up where kernels hold them.
 func (p pending) Send() {
 	start := time.Now()
 	for _, n := range p.list {
@@ -142,6 +145,7 @@ func (p pending) Send() {
 		}
 		n.send()
 	}
+	p.visit(start.Add(patience))
 	p.waits.Observe(time.Since(start))
 }
 

@@ -22,17 +22,11 @@ type kernel struct {
 	root  backend.NodeID
 	birth
 
-	// naming counts the requests of this mount under way that change names.
-	// It is raised when the request is read, before any lock is taken.
-	naming atomic.Int32
-	// expiring counts the notices about names that are decided on and not taken
-	// yet: see renamed.
-	expiring atomic.Int32
-	// overdue counts the notices that have been waited for long enough.
-	overdue atomic.Int32
+	underWay
 	manners
 	// locks are what this mount has of the file locks.
-	locks mountLocks
+	locks  mountLocks
+	visits visits
 
 	mu    sync.Mutex
 	seq   uint64 // counts armings; never the same twice, though a node may come again
@@ -44,6 +38,18 @@ type kernel struct {
 }
 
 var _ view.Observer = (*kernel)(nil)
+
+// underWay counts what decides whether a notice may wait for this kernel.
+type underWay struct {
+	// naming counts the requests of this mount under way that change names.
+	// It is raised when the request is read, before any lock is taken.
+	naming atomic.Int32
+	// expiring counts the notices about names that are decided on and not taken
+	// yet: see renamed.
+	expiring atomic.Int32
+	// overdue counts the notices that have been waited for long enough.
+	overdue atomic.Int32
+}
 
 // manners are how a kernel is to be treated.
 type manners struct {

@@ -13,6 +13,7 @@ func (h *Hub) Leave(ctx context.Context) {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
+	h.endVisits()
 	var wg sync.WaitGroup
 	for _, m := range h.Mounts() {
 		wg.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sort"
 	"sync"
@@ -166,6 +167,9 @@ func (m *Mount) openView(handed bool) error {
 	}
 	m.gate = newGate(m.fs, count)
 	k.busy = func() bool { return m.gate.inside.Load() > 0 || k.dev.asked() }
+	if h.serving.visitor != nil && filepath.IsAbs(m.cfg.Dir) { // else it was handed over, and is in no tree of the daemon's
+		k.visits.look = m.visit
+	}
 	h.join(k)
 	return nil
 }

@@ -44,8 +44,13 @@ func (k *kernel) Revoked(r view.Revocation) {
 	out.decide()
 	out.epoch = out.epoch || r.Names && k.epochs
 	out.send()
+	gone := &notices{to: k}
 	for _, node := range k.held(len(r.Gone) > 0, changed) {
-		switch r.Standing(node) {
+		standing := r.Standing(node)
+		if standing == view.Hidden {
+			k.lose(node, &r, gone)
+		}
+		switch standing {
 		case view.Visible:
 			switch {
 			case !changed[node.Volume()]:
@@ -58,6 +63,21 @@ func (k *kernel) Revoked(r view.Revocation) {
 			k.within(func() { k.invalidate(&inodeNotice{node: node, n: -1}) })
 		}
 	}
+	gone.decide()
+	gone.send()
+	k.visits.lookAgain(k.root)
+}
+
+// lose adds to out the notice that makes the kernel drop a hidden directory: getcwd
+// of a process in it then fails with ENOENT. Without it, the kernel drops only the top
+// of what vanished, and goes on naming what is below it by the old path.
+func (k *kernel) lose(dir nodeID, r *view.Revocation, out *notices) {
+	at, ok := r.Above(dir)
+	if !ok || !k.Holds(at.Parent) {
+		return
+	}
+	out.entries = append(out.entries, entryNotice{parent: at.Parent, name: at.Name, led: dir})
+	k.visits.lose(dir)
 }
 
 // held lists the nodes that the kernel holds: all, or those of some volumes.

@@ -20,6 +20,7 @@ import (
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/tree"
 	"github.com/warrenfs/warren/backend/writeback"
+	"github.com/warrenfs/warren/fusefs/visitor"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/scripts/waits"
@@ -103,6 +104,7 @@ func anyStack(t testing.TB, d driver) *stack {
 	}
 	s.space = view.New(s.tree, engine, log)
 	s.hub = NewHub(s.space, log)
+	s.hub.SetVisitor(visitor.New("/proc/self/exe", s.hub.log))
 	s.space.SetNotifier(s.hub)
 	for _, l := range []view.Label{
 		{Kind: view.KindHome, Owner: "web"}, {Kind: view.KindWorkspace, Owner: "web"}, {Kind: view.KindScratch, Owner: "web"},

@@ -350,6 +350,7 @@ func (h *Hub) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
+	h.endVisits()
 	mounts := h.Mounts()
 	errs := make(chan error, len(mounts))
 	all := make(chan struct{})

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/warrenfs/warren/fusefs/visitor"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,6 +56,8 @@ func runStage() bool {
 		os.Exit(runWait())
 	case stageGuard:
 		os.Exit(runGuard())
+	case visitor.Stage:
+		os.Exit(visitor.Run(os.Stdin, os.Stdout))
 	default:
 		return false
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/warrenfs/warren/control"
 	"github.com/warrenfs/warren/control/server"
 	"github.com/warrenfs/warren/fusefs"
+	"github.com/warrenfs/warren/fusefs/visitor"
 	"github.com/warrenfs/warren/policy"
 	"github.com/warrenfs/warren/policy/view"
 	"github.com/warrenfs/warren/workspace"
@@ -75,6 +76,7 @@ func newDaemon(ctx context.Context, dir string, as newStore, socket string, log 
 	}()
 	d.space, d.registry, err = openSpace(ctx, d.store, log, func(s *view.Space) {
 		d.hub = fusefs.NewHub(s, log.With("part", "fuse"))
+		d.hub.SetVisitor(visitor.New(selfExe(), log.With("part", "visitor")))
 		s.SetNotifier(d.hub)
 	})
 	if err != nil {
