@@ -104,6 +104,7 @@ func (s *Store) shutdown() error {
 	for _, lf := range files {
 		err = errors.Join(err, lf.f.Close())
 	}
+	err = errors.Join(err, s.dir.parts.close())
 	return errors.Join(err, s.driver.Close())
 }
 

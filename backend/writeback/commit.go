@@ -224,6 +224,7 @@ func (s *Store) commitDriver(b *batch) error {
 			return err
 		}
 	}
+	g, marked := s.tick()
 	lsn, err := s.driver.Update(ctx, func(tx backend.Tx) error {
 		for _, e := range b.entries {
 			var err error
@@ -236,12 +237,20 @@ func (s *Store) commitDriver(b *batch) error {
 				return err
 			}
 		}
+		if marked {
+			if err := g.save(tx); err != nil {
+				return err
+			}
+		}
 		return storeState{id: s.dir.id, committed: b.last}.save(tx)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.driver.WaitDurable(ctx, lsn)
 	}
-	return s.driver.WaitDurable(ctx, lsn)
+	if err == nil {
+		s.noteCommitted(b.last)
+	}
+	return err
 }
 
 // commitFailed records a failed attempt and when to try again.

@@ -38,9 +38,9 @@
 // between uses. So the driver's View must neither hold up its Updates nor wait
 // for them.
 //
-// Recovery cannot tell the last synced record, when it is damaged and nothing
-// was written after it, from one that was never synced: both end the log. All
-// other damage is found, and refused without [Options.AcceptLoss].
+// Recovery finds all damage of what was synced, by the log's mark (rule 12), unless a
+// power cut took the mark's last writes: then a damaged record that nothing was
+// written after ends the log. Damage is refused without [Options.AcceptLoss].
 //
 // The log's file may be longer than LogFileSize when no new file can be made.
 // sync(2) does not reach the log: only WaitDurable and SyncAge do.
@@ -64,7 +64,8 @@
 //  2. A file begins with a header of 4096 bytes: 0 magic "warrenWL"; 8 u32
 //     version 1; 12 store id, 16 bytes; 28 u64 sequence number, which orders the
 //     files; 36 u64 first; 44 u64 salt, random; 52 u32 crc of bytes 0 to 51;
-//     then zeros. It is on disk before the file gets its .log name.
+//     56 u64 driver's LSN; 64 session; 80 parent, 16 bytes each; 96 u32 crc of
+//     bytes 52 to 95 (56 to 99 are zero in an older file); then zeros. It is on disk before the file gets its .log name.
 //  3. Records follow the header back to back, each a multiple of 8 bytes long.
 //     The seed of a file is the crc of its salt's 8 bytes. What is not a valid
 //     record is no record, whatever it is: files are preallocated with zeros.
@@ -97,4 +98,12 @@
 //     the missing LSN, the log is damaged. A record that names bytes kept
 //     elsewhere which are not there (Options.Bulk) is missing, too, unless some
 //     record has a durable at or after it: then it is taken, and they are lost.
+//  12. The marks "synced" in the log's directory and "generation" in Bulk's (package
+//     mark) have the session, its parent, the tick, and LSNs that the log and the
+//     driver have on disk. Recovery that ends before the log's LSN is damage.
+//  13. The driver keeps, under "\x00warren/generation", u32 version 1, session, u64
+//     tick, in the transaction that commits it. Both marks have the tick on disk
+//     before. A mark is of the driver's session and tick or the next tick, or of a
+//     session whose parent is the driver's and of the next tick; and its driver LSN
+//     is not after rule 10's. Else the parts are of two copies, and Open refuses.
 package writeback

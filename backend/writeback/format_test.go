@@ -273,8 +273,10 @@ func TestFormatOfWhatIsWritten(t *testing.T) {
 		t.Fatal(lsn, err)
 	}
 	var b []byte
-	for _, f := range d.Names {
-		b = f.Cache
+	for name, f := range d.Names {
+		if strings.HasSuffix(name, ".log") {
+			b = f.Cache
+		}
 	}
 	le := binary.LittleEndian
 	seed := crc32.Checksum(b[44:52], crcTable)

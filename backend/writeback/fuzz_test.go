@@ -98,7 +98,7 @@ func FuzzScan(f *testing.F) {
 				t.Fatalf("record %d with committed %d: %d bytes kept", r.lsn, committed, len(r.rec))
 			}
 		}
-		got := assemble([]*scannedFile{sf}, backend.LSN(committed))
+		got := assemble([]*scannedFile{sf}, backend.LSN(committed), 0)
 		for i, p := range got.ops {
 			if p.lsn != backend.LSN(committed)+1+backend.LSN(i) || len(p.rec) == 0 {
 				t.Fatalf("update %d is number %d after %d", p.lsn, i, committed)

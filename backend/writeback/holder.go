@@ -157,6 +157,8 @@ type storeState struct {
 	found     bool
 	id        storeID
 	committed backend.LSN
+
+	generation generation // of the last tick; only Open reads it
 }
 
 // storeID names one store; its log files carry it.
@@ -164,7 +166,7 @@ type storeID [16]byte
 
 func (id storeID) String() string { return fmt.Sprintf("%x", id[:]) }
 
-// stateKey is the one key that writeback hides from its callers.
+// stateKey is a key that writeback hides from its callers, as generationKey is.
 const stateKey = backend.ReservedPrefix + "writeback"
 
 const stateVersion = 1

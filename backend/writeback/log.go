@@ -180,9 +180,17 @@ func (r *redo) takeSeq() uint64 {
 	return seq
 }
 
+// newHeader is the header of a file that is about to be made; mu held, or Open.
+func (s *Store) newHeader(seq uint64, first backend.LSN) header {
+	return header{seq: seq, first: first, driver: s.commit.committed, session: s.dir.parts.session, parent: s.dir.parts.parent}
+}
+
 // newFile makes an empty log file; no lock needed.
 func (s *Store) newFile(seq uint64) (*logFile, error) {
-	lf, err := s.dir.create(header{seq: seq}, s.opts.LogFileSize, nil, 0)
+	s.mu.Lock()
+	h := s.newHeader(seq, 0)
+	s.mu.Unlock()
+	lf, err := s.dir.create(h, s.opts.LogFileSize, nil, 0)
 	if err != nil && lf != nil {
 		_ = s.dir.remove(lf) // it is empty: recovery does not mind it
 	}
@@ -231,7 +239,7 @@ func (s *Store) replaceLog() error {
 	}
 	s.lockSync()
 	s.mu.Lock()
-	h := header{seq: r.takeSeq(), first: s.commit.committed + 1}
+	h := s.newHeader(r.takeSeq(), s.commit.committed+1)
 	ops := append([]*op(nil), s.over.queue...)
 	last, spare := s.over.last, r.spare
 	r.spare = nil // its place is before the new file
@@ -265,6 +273,7 @@ func (s *Store) replaceLog() error {
 		s.complain(&s.complaints.replace, "log could not be replaced", "err", err)
 		return err
 	}
+	s.noteSynced(last)
 	s.log.Debug("log replaced", "file", s.dir.in(lf.name), "updates", len(ops))
 	s.removeFiles(gone)
 	return nil

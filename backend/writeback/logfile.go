@@ -1,6 +1,7 @@
 package writeback
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/internal/dirfs"
+	"github.com/warrenfs/warren/backend/internal/mark"
 )
 
 // The header of a log file (format rule 2).
@@ -19,7 +21,8 @@ const (
 	fileMagic   = "warrenWL"
 	fileVersion = 1
 	fileHeader  = 4096 // records start here
-	headerUsed  = 56   // bytes of it that mean something
+	headerUsed  = 56   // bytes of it that an older warren wrote
+	headerParts = 100  // bytes of it that mean something
 
 	logSuffix     = ".log"
 	tmpSuffix     = ".tmp"
@@ -32,6 +35,9 @@ type header struct {
 	seq   uint64      // its place among the files
 	first backend.LSN // not 0: its records replace those of earlier files from here on
 	salt  uint64
+
+	driver          backend.LSN  // that the driver had when the file was made
+	session, parent mark.Session // of the store then, and of the driver's last commit before; zero: of an older warren
 }
 
 func (h header) encode() []byte {
@@ -44,6 +50,10 @@ func (h header) encode() []byte {
 	le.PutUint64(b[36:], uint64(h.first))
 	le.PutUint64(b[44:], h.salt)
 	le.PutUint32(b[52:], crc32.Checksum(b[:52], castagnoli))
+	le.PutUint64(b[headerUsed:], uint64(h.driver))
+	copy(b[64:], h.session[:])
+	copy(b[80:], h.parent[:])
+	le.PutUint32(b[96:], crc32.Checksum(b[52:96], castagnoli))
 	return b
 }
 
@@ -63,6 +73,15 @@ func decodeHeader(b []byte) (header, error) {
 	}
 	h := header{seq: le.Uint64(b[28:]), first: backend.LSN(le.Uint64(b[36:])), salt: le.Uint64(b[44:])}
 	copy(h.store[:], b[12:])
+	if bytes.Equal(b[headerUsed:headerParts], make([]byte, headerParts-headerUsed)) { // of an older warren
+		return h, nil
+	}
+	if le.Uint32(b[96:]) != crc32.Checksum(b[52:96], castagnoli) {
+		return header{}, &backend.Error{Kind: backend.IO, Err: errors.New("its header is damaged")}
+	}
+	h.driver = backend.LSN(le.Uint64(b[headerUsed:]))
+	copy(h.session[:], b[64:])
+	copy(h.parent[:], b[80:])
 	return h, nil
 }
 
@@ -91,6 +110,8 @@ type logDir struct {
 	fs   dirfs.FS
 	path string // for messages
 	id   storeID
+
+	parts parts // what the log knows of the rest of the store
 }
 
 func (d *logDir) in(name string) string { return filepath.Join(d.path, name) }

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warrenfs/warren/backend"
@@ -52,7 +54,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 func (s *Store) start(ctx context.Context) error {
 	var st storeState
 	err := s.driver.View(ctx, func(tx backend.Tx) (err error) {
-		st, err = loadState(tx)
+		if st, err = loadState(tx); err == nil {
+			st.generation, err = loadGeneration(tx)
+		}
 		return err
 	})
 	if err != nil {
@@ -62,7 +66,14 @@ func (s *Store) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := s.recover(st, files)
+	synced, err := s.judgeParts(st, files)
+	if err != nil {
+		if !s.opts.AcceptLoss {
+			return err
+		}
+		s.log.Error("the parts of the store are not of one copy", "err", err)
+	}
+	got, err := s.recover(st, files, synced)
 	if err != nil {
 		return err
 	}
@@ -73,18 +84,20 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	s.dir.id = st.id
+	s.dir.parts.begin(st)
 	s.adopt(st, files, got)
 	if err := s.firstFile(ctx); err != nil {
 		return err
 	}
-	if !st.found {
+	err = s.markParts()
+	if err == nil && !st.found {
 		err = s.saveState(ctx, st)
 	}
 	if err == nil {
 		err = s.setAside(files, got)
 	}
 	if err != nil {
-		return errors.Join(err, s.redo.cur.f.Close())
+		return errors.Join(err, s.redo.cur.f.Close(), s.dir.parts.close())
 	}
 	s.work.group.Go(s.syncer)
 	s.work.group.Go(s.committer)
@@ -178,8 +191,8 @@ func (s *Store) readFile(name string, st storeState) (*scannedFile, error) {
 }
 
 // recover judges what the files hold.
-func (s *Store) recover(st storeState, files []*scannedFile) (*recovered, error) {
-	got := assemble(files, st.committed)
+func (s *Store) recover(st storeState, files []*scannedFile, synced backend.LSN) (*recovered, error) {
+	got := assemble(files, st.committed, synced)
 	if got.damage == nil && st.found && len(files) == 0 {
 		got.damage = &backend.Error{Op: "open log", Path: s.dir.path, Kind: backend.IO,
 			Err: errors.New("there are no log files, and every store that was opened before has one; AcceptLoss opens with what the driver has")}
@@ -191,7 +204,11 @@ func (s *Store) recover(st storeState, files []*scannedFile) (*recovered, error)
 		s.log.Error("log is damaged; updates are lost", "err", got.damage, "kept", len(got.ops), "lost", got.unsynced)
 	}
 	if len(got.ops) > 0 || got.dropped > 0 {
-		s.log.Info("log recovered", "driver", uint64(st.committed), "updates", len(got.ops),
+		level := slog.LevelInfo
+		if got.unsynced > 0 {
+			level = slog.LevelWarn // they stay in a file that is set aside
+		}
+		s.log.Log(context.Background(), level, "log recovered", "driver", uint64(st.committed), "updates", len(got.ops),
 			"dropped bytes", got.dropped, "dropped updates", got.unsynced)
 	}
 	return got, nil
@@ -241,7 +258,7 @@ func (s *Store) newLog() error {
 	if err := s.syncLoose(); err != nil {
 		return err
 	}
-	h := header{seq: s.redo.takeSeq(), first: s.commit.committed + 1}
+	h := s.newHeader(s.redo.takeSeq(), s.commit.committed+1)
 	lf, err := s.dir.create(h, s.opts.LogFileSize, s.over.queue, s.over.last)
 	if err != nil {
 		if lf != nil {
@@ -254,11 +271,29 @@ func (s *Store) newLog() error {
 	return nil
 }
 
-// setAside removes the old files, and keeps the damaged ones under other names.
+// SetAside gives the files of the log that an Open set aside: they are damaged, or
+// have Updates behind one that is missing. Nothing removes them.
+func (s *Store) SetAside() ([]string, error) {
+	names, err := s.dir.fs.List()
+	if err != nil {
+		return nil, dirfs.Error("read log directory", s.dir.path, err)
+	}
+	var aside []string
+	for _, name := range names {
+		if strings.HasSuffix(name, damagedSuffix) {
+			aside = append(aside, s.dir.in(name))
+		}
+	}
+	slices.Sort(aside)
+	return aside, nil
+}
+
+// setAside removes the old files, and keeps under other names the damaged ones and
+// those with Updates behind one that is missing.
 func (s *Store) setAside(files []*scannedFile, got *recovered) error {
 	for _, f := range files {
 		var err error
-		if f.aside || slices.Contains(got.damagedIn, f) {
+		if f.aside || slices.Contains(got.damagedIn, f) || slices.Contains(got.behind, f) {
 			err = s.dir.fs.Rename(f.name, f.name+damagedSuffix)
 		} else {
 			err = s.dir.fs.Remove(f.name)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/internal/dirfs"
@@ -133,6 +134,7 @@ type recovered struct {
 	unsynced  int         // valid records among them
 	damage    error       // records that had been durable are missing
 	damagedIn []*scannedFile
+	behind    []*scannedFile // with valid records behind a missing one
 }
 
 // assemble puts the records of files, ascending by sequence number, together:
@@ -141,8 +143,8 @@ type recovered struct {
 // The records end where one is missing. That is what a power cut leaves when
 // none of the records after it was written after the missing one had reached
 // the disk: the disk may take unsynced pages in any order. Otherwise it is damage.
-func assemble(files []*scannedFile, committed backend.LSN) *recovered {
-	out := &recovered{}
+func assemble(files []*scannedFile, committed, synced backend.LSN) *recovered {
+	out := &recovered{proven: synced}
 	var chain []record
 	for _, f := range files {
 		for f.first != 0 && len(chain) > 0 && chain[len(chain)-1].lsn >= f.first {
@@ -171,22 +173,30 @@ func assemble(files []*scannedFile, committed backend.LSN) *recovered {
 		out.rides = append(out.rides, rides)
 		taken++
 	}
-	out.judge(files, chain, taken, committed)
+	out.judge(files, chain, taken, committed, synced)
 	return out
 }
 
 // judge tells what follows the chain's first taken records: nothing, the
 // remains of Updates that were never durable, or damage.
-func (out *recovered) judge(files []*scannedFile, chain []record, taken int, committed backend.LSN) {
+func (out *recovered) judge(files []*scannedFile, chain []record, taken int, committed, synced backend.LSN) {
 	lost := committed + 1 + backend.LSN(taken)
 	for _, r := range chain[taken:] {
 		out.unsynced++
 		out.dropped += int64(r.length)
+		if !slices.Contains(out.behind, r.file) {
+			out.behind = append(out.behind, r.file)
+		}
 		if r.durable >= lost && out.damage == nil {
 			f, at := lostPlace(files, lost, r)
 			out.damage = damageError(f, at, fmt.Sprintf(
 				"record %d is missing, though it was on disk when record %d was written", lost, r.lsn))
 		}
+	}
+	if out.damage == nil && synced >= lost && len(files) > 0 {
+		f, at := lostPlace(files, lost, firstFrom(files, chain[taken:]))
+		out.damage = damageError(f, at, fmt.Sprintf("record %d is missing, though records to %d were on disk", lost, synced))
+		out.behind = append(out.behind, f)
 	}
 	for _, f := range files {
 		for _, b := range f.bad {
@@ -196,6 +206,20 @@ func (out *recovered) judge(files []*scannedFile, chain []record, taken int, com
 			out.damagedIn = append(out.damagedIn, f)
 		}
 	}
+}
+
+// firstFrom is the first of the records that follow a missing one, or else the end
+// of the newest file.
+func firstFrom(files []*scannedFile, rest []record) record {
+	if len(rest) > 0 {
+		return rest[0]
+	}
+	newest := files[len(files)-1]
+	next := record{file: newest, at: fileHeader}
+	if n := len(newest.records); n > 0 {
+		next.at = newest.records[n-1].at + int64(newest.records[n-1].length)
+	}
+	return next
 }
 
 // lostPlace is where record lost would be: behind the last one before it, or

@@ -62,7 +62,7 @@ func (st Stats) MeanBatch() float64 {
 const complainEvery = 10 * time.Second
 
 // complaints is when each trouble was last told in the log. Store.mu guards it.
-type complaints struct{ write, sync, replace, commit, bulk time.Time }
+type complaints struct{ write, sync, replace, commit, bulk, mark time.Time }
 
 // complain tells of a trouble, but not all the time; mu not held.
 func (s *Store) complain(last *time.Time, msg string, args ...any) {

@@ -94,6 +94,9 @@ func (s *Store) syncLog(ctx context.Context, lsn backend.LSN) error {
 		err = nil
 	}
 	s.meters.sync.Observe(time.Since(start))
+	if err == nil {
+		s.noteSynced(last)
+	}
 	s.unlockSync(err, last)
 	if err != nil {
 		s.complain(&s.complaints.sync, "log sync failed; all pending updates go to a new file", "err", err)

@@ -225,4 +225,6 @@ func (s *Store) release(t *tx) {
 }
 
 // hidden tells whether key is writeback's own.
-func hidden(key []byte) bool { return key[0] == 0 && string(key) == stateKey }
+func hidden(key []byte) bool {
+	return key[0] == 0 && (string(key) == stateKey || string(key) == generationKey)
+}

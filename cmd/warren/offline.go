@@ -38,6 +38,11 @@ func checkOffline(ctx context.Context, dir string, repair, acceptLoss bool, prog
 		}
 	}
 	r, err = server.Check(ctx, func(ctx context.Context, progress func(done, total uint64), report func(control.Problem)) error {
+		if !repair { // which may just have set one aside
+			if err := s.checkLog(report); err != nil {
+				return err
+			}
+		}
 		return tree.Check(ctx, s.kv, s.content, tree.CheckOptions{Content: true, Progress: progress},
 			func(p tree.Problem) { report(problem(p)) })
 	}, progress)

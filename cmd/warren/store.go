@@ -335,9 +335,25 @@ func writeSynced(path string, b []byte) error {
 
 // check is fsck of an open store.
 func (s *store) check(ctx context.Context, progress func(done, total uint64), report func(control.Problem)) error {
+	if err := s.checkLog(report); err != nil {
+		return err
+	}
 	return s.tree.Check(ctx, tree.CheckOptions{Content: true, Progress: progress}, func(p tree.Problem) {
 		report(problem(p))
 	})
+}
+
+// checkLog reports the files of the log that were set aside.
+func (s *store) checkLog(report func(control.Problem)) error {
+	aside, err := s.wb.SetAside()
+	if err != nil {
+		return err
+	}
+	for _, name := range aside {
+		report(control.Problem{Path: name, Text: "a log file that was set aside: it is damaged, or has changes behind one that is missing; " +
+			"compare with a backup, then move it out of the store"})
+	}
+	return nil
 }
 
 // problem is p as the API has it.

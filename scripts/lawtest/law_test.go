@@ -35,6 +35,9 @@ var law = map[string]rule{
 	"backend/internal/dirfs": {
 		may: []string{"backend"},
 		why: "a directory of files, for all that keep their own"},
+	"backend/internal/mark": {
+		may: []string{"backend", "backend/internal/dirfs"},
+		why: "what each part of a store knows of the others"},
 	"backend/internal/crashdir": {
 		may: []string{"backend/internal/dirfs"},
 		why: "a directory that crashes, for the tests of those"},

@@ -358,7 +358,7 @@ func (d *Disk) PowerCut(r *rand.Rand, chance float64) *Disk {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		b := slices.Clone(names[name].Disk)
 		for _, w := range names[name].writes {
-			b = applySectors(b, w, func() bool { return r.Float64() < chance })
+			b = applySectors(b, w, func() bool { return chance > 0 && r.Float64() < chance })
 		}
 		out.Names[name] = Whole(b)
 	}
