@@ -71,3 +71,23 @@ func (c *Client) Log(ctx context.Context, q LogQuery) (Log, error) {
 	}
 	return l, err
 }
+
+// LogVerdict says whether something was taken out of the feed other than by the rules
+// of retention.
+type LogVerdict struct {
+	OK        bool   `json:"ok"`
+	Entries   uint64 `json:"entries"`          // in the chain
+	Unchained uint64 `json:"unchained"`        // from before there was a chain
+	Aged      uint64 `json:"aged"`             // removed by the rules of retention
+	Gaps      uint64 `json:"gaps"`             // runs of these
+	Broken    uint64 `json:"broken,omitempty"` // number of the first entry that does not follow from those before
+	Head      uint64 `json:"head"`             // number of the last entry
+	Chain     string `json:"chain"`            // the hash of all up to it
+}
+
+// VerifyLog follows the hash chain of the whole feed. KindDenied: the asker may not
+// know of all of it.
+func (c *Client) VerifyLog(ctx context.Context) (LogVerdict, error) {
+	var v LogVerdict
+	return v, c.call(ctx, http.MethodGet, "/v1/log/verify", nil, nil, &v)
+}

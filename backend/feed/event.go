@@ -23,6 +23,9 @@ type Event struct {
 	Flags Flags
 
 	Created bool // it tells of a new node, Node; not kept
+
+	chain   [chainSize]byte
+	chained bool // it has one: version 1 had not
 }
 
 // Flags tell denials from changes, and renames that replace from others.
@@ -35,10 +38,17 @@ const (
 	Replaced                   // of a rename: something stood at To, and is gone
 )
 
-const version = 1
+// Versions of a record: an event before there was a chain, one in the chain, and what
+// is left of removed ones.
+const (
+	versionPlain   = 1
+	versionChained = 2
+	versionGap     = 3
+)
 
 func (e *Event) encode(b []byte) []byte {
-	b = append(b, version, byte(e.Flags))
+	b = append(b, versionChained, byte(e.Flags))
+	b = append(b, e.chain[:]...)
 	b = binary.AppendVarint(b, int64(e.Time))
 	b = binary.AppendUvarint(b, uint64(e.Node))
 	b = binary.AppendUvarint(b, e.Count)
@@ -53,11 +63,18 @@ var errDamaged = errors.New("a feed record is damaged")
 
 // decode reads what encode wrote; strings are copies.
 func decode(b []byte) (e Event, err error) {
-	if len(b) < 2 || b[0] != version {
+	switch {
+	case len(b) >= 2 && b[0] == versionPlain:
+		e.Flags = Flags(b[1])
+		b = b[2:]
+	case len(b) >= chainedHead && b[0] == versionChained:
+		e.Flags, e.chain, e.chained = Flags(b[1]), [chainSize]byte(b[2:]), true
+		b = b[chainedHead:]
+	case len(b) > 0 && b[0] == versionGap:
+		return e, errGap
+	default:
 		return e, &backend.Error{Op: "read feed", Kind: backend.IO, Err: errDamaged}
 	}
-	e.Flags = Flags(b[1])
-	b = b[2:]
 	bad := false
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -45,8 +46,12 @@ type Feed struct {
 	store backend.Store
 	opts  Options
 
-	next atomic.Uint64 // the next number; changed inside transactions, which are one at a time
-	last atomic.Uint64 // the newest event that took effect
+	next     atomic.Uint64 // the next number; changed inside transactions, which are one at a time
+	last     atomic.Uint64 // the newest event that took effect
+	number   atomic.Int64  // how many events there are; far below 0: not counted yet
+	added    atomic.Int64  // since Open
+	trimming sync.Mutex
+
 	seen atomic.Uint64 // the newest number a reader may have been given
 	stop func()
 	done chan struct{}
@@ -95,6 +100,7 @@ func Open(ctx context.Context, store backend.Store, o Options) (*Feed, error) {
 	f.next.Store(last + 1)
 	f.last.Store(last)
 	f.seen.Store(last)
+	f.number.Store(math.MinInt64 / 2)
 	bg, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
 	go f.run(bg)
@@ -174,11 +180,13 @@ func (f *Feed) Put(kv backend.Tx, e *Event) error {
 	if e.Count == 0 {
 		e.Count = 1
 	}
-	return kv.Set(key(e.Seq), e.encode(make([]byte, 0, 64+len(e.Path)+len(e.To))))
+	return chainOn(kv, e, e.encode(make([]byte, 0, 80+len(e.Path)+len(e.To))))
 }
 
 // Done tells that the transaction of a Put took effect.
 func (f *Feed) Done(e *Event) {
+	f.number.Add(1)
+	f.added.Add(1)
 	for {
 		old := f.last.Load()
 		if e.Seq <= old || f.last.CompareAndSwap(old, e.Seq) {
@@ -314,6 +322,10 @@ func (f *Feed) Read(ctx context.Context, after uint64, limit int, fn func(*Event
 			}
 			*next = seq
 			e, err := decode(b)
+			if errors.Is(err, errGap) {
+				limit++
+				return nil
+			}
 			if err != nil {
 				f.opts.Log.Warn("an event of the feed is left out", "seq", seq, "err", err)
 				return nil
@@ -331,7 +343,10 @@ func (f *Feed) Since(ctx context.Context, t backend.Time) (after uint64, err err
 		var failed error
 		at := func(seq uint64) (e Event, ok bool) {
 			err := kv.Scan(key(seq), end, func(k, b []byte) (err error) {
-				if e, err = decode(b); err == nil {
+				if e, err = decode(b); errors.Is(err, errGap) {
+					return nil
+				}
+				if err == nil {
 					e.Seq, ok = seqOf(k)
 					err = backend.ErrStop
 				}
@@ -378,39 +393,3 @@ func (f *Feed) Wait(ctx context.Context, after uint64) error {
 
 // now returns the time of the wall clock, for events.
 func (f *Feed) now() backend.Time { return backend.TimeOf(f.opts.Clock.Now()) }
-
-// Trim removes events that are too old, by both clocks, or too many.
-func (f *Feed) Trim(ctx context.Context) error {
-	oldest := backend.TimeOf(f.opts.Clock.Before(f.opts.MaxAge))
-	for {
-		var keys [][]byte
-		keep := uint64(0) // numbers below go, whatever their age
-		if last := f.last.Load(); last > f.opts.MaxEvents {
-			keep = last - f.opts.MaxEvents + 1
-		}
-		err := f.store.View(ctx, func(kv backend.Tx) error {
-			return kv.Scan(key(0), end, func(k, b []byte) error {
-				seq, _ := seqOf(k)
-				if e, err := decode(b); err == nil && e.Time >= oldest && seq >= keep || len(keys) >= trimBatch {
-					return backend.ErrStop
-				}
-				keys = append(keys, append([]byte(nil), k...))
-				return nil
-			})
-		})
-		if err != nil || len(keys) == 0 {
-			return err
-		}
-		_, err = f.store.Update(ctx, func(kv backend.Tx) error {
-			for _, k := range keys {
-				if err := kv.Delete(k); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +49,36 @@ func newLogCommand(a *app) *cobra.Command {
 		"Show who changed what, and what was refused", cobra.NoArgs,
 		func(ctx context.Context, _ []string) error { return runLog(ctx, a, o) })
 	o.AddFlags(c.Flags())
+	v := command("verify", "Check that nothing was taken out of the log", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error { return runLogVerify(ctx, a) })
+	v.Long = `Follow the hash chain through the whole log, and fail where an entry does not follow from
+those before it: because one was removed, changed or put between. Entries that went by
+age or number leave the chain whole, and are counted. Only the administrator and an
+orchestrator of all agents may ask.
+
+It finds damage and removal, not the work of somebody who can write the store's files
+and makes a whole new chain.`
+	c.AddCommand(v)
 	return c
+}
+
+func runLogVerify(ctx context.Context, a *app) error {
+	v, err := a.client().VerifyLog(ctx)
+	if err != nil {
+		return err
+	}
+	err = a.answer(v, func(w io.Writer) {
+		result := "ok"
+		if !v.OK {
+			result = fmt.Sprintf("broken at entry %d", v.Broken)
+		}
+		facts(w, "result", result, "entries", strconv.FormatUint(v.Entries, 10), "unchained", strconv.FormatUint(v.Unchained, 10),
+			"aged out", fmt.Sprintf("%d in %d gaps", v.Aged, v.Gaps), "head", strconv.FormatUint(v.Head, 10), "chain", v.Chain)
+	})
+	if err == nil && !v.OK {
+		err = &statusError{code: exitFailed}
+	}
+	return err
 }
 
 func (o *logOptions) query(now time.Time) (control.LogQuery, error) {

@@ -50,7 +50,7 @@ func (o *serveOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Metrics, "metrics", "", "serve Prometheus metrics on a loopback `ADDRESS`, such as 127.0.0.1:9464 (default: not at all)")
 	f.StringVar(&o.MetricsToken, "metrics-token-file", "", "answer only who shows the token in `FILE`, as a bearer")
 	f.StringVar(&o.FeedAge, "feed-age", "90d", "how long the feed of changes and denials is kept: an `AGE` such as 30d or 36h, or never to drop any for its age")
-	f.StringVar(&o.FeedSize, "feed-size", "300M", "what the feed may take in the store, about: a `SIZE`; the oldest goes first")
+	f.StringVar(&o.FeedSize, "feed-size", "300M", "what the feed may take in the store, about: a `SIZE`; the oldest of the agents with most goes first")
 	f.Int64Var(&o.Memory, "memory", defaultMemory, "soft limit of memory in `MIB`, at most two thirds of what the cgroup allows; GOMEMLIMIT takes precedence")
 	f.StringVar(&o.OnStop, "on-stop", "unmount", "what becomes of mounts when it stops: `unmount|keep`; kept ones answer ENOTCONN until the next serve")
 	f.BoolVar(&o.Guard, "guard", false, "run a small process beside that lets this one end if it is killed while a kernel makes it wait; for supervisors, which wait for its end")

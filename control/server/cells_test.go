@@ -177,6 +177,7 @@ var probes = map[string]probe{
 		return asked{path: "/v1/grants/" + g.grant("under", "/agents/a/workspace/f")}
 	}},
 	"GET /v1/log":             plain("/v1/log", []string{`"b"`, "bob", "vault", "keeper", "hall"}, []string{"/agents/a/workspace/f", "/agents/under/workspace/f"}),
+	"GET /v1/log/verify":      plain("/v1/log/verify", nil, []string{`"ok"`}),
 	"GET /v1/projects":        plain("/v1/projects", strangers, []string{"site"}),
 	"GET /v1/projects/{slug}": plain("/v1/projects/site", strangers, []string{"site"}),
 	"POST /v1/mounts/handover": {as: func(_ *guestHouse, agent string) asked {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"path"
@@ -92,6 +93,20 @@ func (s *Server) showLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return reply(w, out)
+}
+
+// verifyLog answers whether something was taken out of the feed.
+func (s *Server) verifyLog(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.viewOf(askerOf(r))
+	if err != nil {
+		return err
+	}
+	got, err := v.FeedVerify(r.Context())
+	if err != nil {
+		return err
+	}
+	return reply(w, control.LogVerdict{OK: got.Broken == 0, Entries: got.Events, Unchained: got.Unchained, Aged: got.Aged,
+		Gaps: got.Gaps, Broken: got.Broken, Head: got.Head, Chain: hex.EncodeToString(got.Chain[:])})
 }
 
 // readLog reads until there is something to tell, or nothing more to wait for.

@@ -149,6 +149,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/devices/resolve", s.resolveDevice, rights{narrowed, never, never}},
 		{"GET", "/v1/config", s.showConfig, all(narrowed)},
 		{"GET", "/v1/log", s.showLog, all(narrowed)},
+		{"GET", "/v1/log/verify", s.verifyLog, rights{narrowed, never, never}},
 		{"GET", "/v1/policy", s.showPolicy, rights{sees, itself, itself}},
 		{"GET", "/v1/policy/settings", s.showSettings, admin},
 		{"PUT", "/v1/policy/settings", s.setSettings, admin},

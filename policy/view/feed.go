@@ -149,6 +149,18 @@ func (v *View) FeedWait(ctx context.Context, after uint64) error {
 	return v.s.feed.Wait(ctx, after)
 }
 
+// FeedVerify follows the chain of the whole feed. Denied to a view that may not know of
+// all of it: it counts what others do.
+func (v *View) FeedVerify(ctx context.Context) (feed.Verdict, error) {
+	switch {
+	case v.s.feed == nil:
+		return feed.Verdict{}, &backend.Error{Op: "log", Kind: backend.Unsupported, Err: ErrNoFeed}
+	case !v.knowsAll(v.principal()):
+		return feed.Verdict{}, &backend.Error{Op: "log verify", Kind: backend.Denied}
+	}
+	return v.s.feed.Verify(ctx)
+}
+
 // event is e as the view may know it, if it may.
 func (v *View) event(p *policy.Principal, e *feed.Event) (Event, bool) {
 	x := Event{Seq: e.Seq, Time: e.Time.Time(), Op: e.Op, Agent: e.Agent, Mount: e.Mount, Path: e.Path, To: e.To, Rule: e.Rule,

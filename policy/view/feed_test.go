@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -236,5 +237,18 @@ func TestFeedOfAReusedKey(t *testing.T) {
 	w.ok(err, "the new user's agent writes")
 	if got := w.log(mate, start); !slices.Equal(got, []string{"mate create /users/ada/new"}) {
 		t.Errorf("an agent of the new user is told %q", got)
+	}
+}
+
+// TestFeedVerifyIsForThoseWhoKnowAll: the verdict counts what every agent does.
+func TestFeedVerifyIsForThoseWhoKnowAll(t *testing.T) {
+	w, _ := newFed(t)
+	if v, err := w.open("gaia").FeedVerify(t.Context()); err != nil || v.Broken != 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	for _, agent := range []string{"web", "lim", "conc"} {
+		if v, err := w.open(agent).FeedVerify(t.Context()); !errors.Is(err, backend.Denied) || v.Events != 0 {
+			t.Errorf("%s: %+v, %v", agent, v, err)
+		}
 	}
 }
