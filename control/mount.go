@@ -17,6 +17,7 @@ type Mount struct {
 	GID        uint32 `json:"gid"`
 	AllowOther bool   `json:"allow_other,omitempty"`
 	ACL        bool   `json:"acl,omitempty"` // POSIX ACLs are kept and enforced
+	Owner      string `json:"owner"`         // agent, mount: as in MountSpec
 	Run        bool   `json:"run,omitempty"` // placed by `warren run`; ends with it
 	// Inside: its client made it, in namespaces of its own, and Dir is what it is
 	// called there. It does not come back with another daemon.
@@ -38,6 +39,9 @@ type MountSpec struct {
 	GID        *uint32 `json:"gid,omitempty"`
 	AllowOther bool    `json:"allow_other,omitempty"`
 	ACL        bool    `json:"acl,omitempty"` // keep and enforce POSIX ACLs
+	// Owner says whose other agents' files are shown as: agent (the default), those
+	// agents' own; mount, the mount's user's. Where a client mounts by itself it is mount by default.
+	Owner string `json:"owner,omitempty"`
 }
 
 // Mount mounts an agent's view. The mount is recorded: it comes back when the

@@ -11,7 +11,9 @@ type Project struct {
 	Slug    string            `json:"slug"` // same letters as an agent's key
 	Created time.Time         `json:"created"`
 	Members map[string]string `json:"members"` // agent key -> read, write
-	Path    string            `json:"path"`
+	// Trust are the agents that take the members' files for their own; "*": each member.
+	Trust []string `json:"trust,omitempty"`
+	Path  string   `json:"path"`
 }
 
 // ProjectSpec describes a project to be made.
@@ -49,6 +51,22 @@ func (c *Client) Project(ctx context.Context, slug string) (Project, error) {
 		return p, err
 	}
 	return p, c.call(ctx, http.MethodGet, path, nil, nil, &p)
+}
+
+// Trust says whether an agent ("": each member) takes what members make in a project for its own.
+type Trust struct {
+	Agent string `json:"agent,omitempty"`
+	On    bool   `json:"on"`
+}
+
+// SetTrust changes whose files an agent trusts. It holds in every mount when it returns.
+func (c *Client) SetTrust(ctx context.Context, slug string, t Trust) (Project, error) {
+	var p Project
+	path, err := under("projects", slug)
+	if err != nil {
+		return p, err
+	}
+	return p, c.call(ctx, http.MethodPut, path+"/trust", nil, t, &p)
 }
 
 // SetMember changes one membership. It holds in every mount when it returns.

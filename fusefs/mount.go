@@ -34,6 +34,7 @@ type Config struct {
 	UID, GID uint32
 	// AllowOther lets other users in, as far as mode bits do.
 	AllowOther bool
+	Owners     bool          // other agents' files are shown as theirs (view.Options.Owners)
 	ACL        bool          // POSIX ACLs are kept and enforced; each new node costs a GETXATTR
 	Transport  string        // "": as Hub.SetTransport says, or TransportOwn
 	Control    []ControlFile // besides those that every mount has
@@ -142,7 +143,7 @@ func (m *Mount) openView(handed bool) error {
 	k := newKernel(count)
 	k.locks = mountLocks{conn: h.conns.Add(1), tables: [...]*filelock.Table{h.posix, h.flock}}
 	o := view.Options{Agent: m.cfg.Agent, Root: m.cfg.Root, Access: m.cfg.Access,
-		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Observer: k, Mount: m.cfg.Dir}
+		UID: m.cfg.UID, GID: m.cfg.GID, ACL: m.cfg.ACL, Owners: m.cfg.Owners, Observer: k, Mount: m.cfg.Dir}
 	if !handed && !m.cfg.kernelModes() {
 		o.Modes = callers{}
 	}

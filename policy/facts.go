@@ -58,6 +58,7 @@ type Agent struct {
 	User     string // "" or the user it belongs to
 	Parent   string // "" or the agent above it
 	Access   AccessMode
+	UID      uint32 // its own on the host, and its gid; 0: none
 	OnlyUser string // an orchestrator limited to this user's agents
 	HomeOnly bool   // it has its home, to read, its scratch, and nothing else
 	// Since is when the agent was added: what is older and bears its key is of
@@ -106,6 +107,7 @@ type Facts struct {
 	// user's space is of a removed one that had the id before.
 	UsersSince map[string]time.Time
 	Projects   map[string]map[string]string // slug -> agent key -> "read" or "write"
+	Trust      map[string][]string          // slug -> agents that trust the members, or Everyone
 	Grants     []Grant
 	Settings   Settings
 	Extra      []File
@@ -133,6 +135,10 @@ func (f *Facts) clone() *Facts {
 	c.Projects = make(map[string]map[string]string, len(f.Projects))
 	for slug, members := range f.Projects {
 		c.Projects[slug] = maps.Clone(members)
+	}
+	c.Trust = make(map[string][]string, len(f.Trust))
+	for slug, list := range f.Trust {
+		c.Trust[slug] = slices.Clone(list)
 	}
 	c.Grants = slices.Clone(f.Grants)
 	c.Settings.DenyNames = slices.Clone(f.Settings.DenyNames)

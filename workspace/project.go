@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/policy"
@@ -77,16 +78,50 @@ func (r *Registry) SetMember(ctx context.Context, slug, agent, right string) (Pr
 	next.Members = maps.Clone(p.Members)
 	if right == "" {
 		delete(next.Members, agent)
+		next.Trust = slices.DeleteFunc(slices.Clone(p.Trust), func(key string) bool { return key == agent })
 	} else {
 		if err := r.checkMember(agent, right); err != nil {
 			return Project{}, err
 		}
 		next.Members[agent] = right
 	}
-	key := string(recordKey(recProject, slug))
-	err = r.replace(ctx, map[string]any{key: &next}, map[string]any{key: &p},
-		func() { r.projects[slug] = &next }, func() { r.projects[slug] = &p })
+	err = r.replaceProject(ctx, &p, &next)
 	return next, err
+}
+
+// SetTrust says whether an agent takes the files that a project's members make there for its own;
+// policy.Everyone: whether each member does. It holds in every mount when it returns.
+func (r *Registry) SetTrust(ctx context.Context, slug, agent string, on bool) (Project, error) {
+	r.change.Lock()
+	defer r.change.Unlock()
+	p, err := r.Project(slug)
+	if err != nil {
+		return Project{}, err
+	}
+	if agent != policy.Everyone {
+		a, err := r.Agent(agent)
+		if err != nil {
+			return Project{}, err
+		}
+		if p.Members[agent] == "" && a.Role != policy.Orchestrator {
+			return Project{}, fail(backend.Invalid, "agent %q is no member of project %q; `warren project member %s %s` makes it one", agent, slug, slug, agent)
+		}
+	}
+	next := p
+	next.Trust = slices.DeleteFunc(slices.Clone(p.Trust), func(key string) bool { return key == agent })
+	if on {
+		next.Trust = append(next.Trust, agent)
+		slices.Sort(next.Trust)
+	}
+	err = r.replaceProject(ctx, &p, &next)
+	return next, err
+}
+
+// replaceProject puts next in the place of the project p, everywhere. change held.
+func (r *Registry) replaceProject(ctx context.Context, p, next *Project) error {
+	key := string(recordKey(recProject, p.Slug))
+	return r.replace(ctx, map[string]any{key: next}, map[string]any{key: p},
+		func() { r.projects[p.Slug] = next }, func() { r.projects[p.Slug] = p })
 }
 
 func (r *Registry) checkMember(key, right string) error {

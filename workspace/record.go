@@ -41,7 +41,9 @@ type User struct {
 type Project struct {
 	Slug    string            `json:"slug"`
 	Members map[string]string `json:"members"` // agent key -> read, write
-	Created time.Time         `json:"created"`
+	// Trust are the agents that take the members' files for their own; policy.Everyone: each member.
+	Trust   []string  `json:"trust,omitempty"`
+	Created time.Time `json:"created"`
 }
 
 // Workspace is a volume people work in. Of a device's there is always a record;
@@ -76,6 +78,7 @@ type Mount struct {
 	GID        uint32    `json:"gid"`
 	AllowOther bool      `json:"allow_other,omitempty"`
 	ACL        bool      `json:"acl,omitempty"`
+	Owner      string    `json:"owner,omitempty"` // as control.MountSpec.Owner; "": agent
 	Created    time.Time `json:"created"`
 }
 

@@ -155,7 +155,7 @@ func (r *Registry) facts() policy.Facts {
 	f := policy.Facts{
 		Agents: map[string]policy.Agent{},
 		Users:  map[string]bool{}, UsersSince: map[string]time.Time{},
-		Projects: map[string]map[string]string{},
+		Projects: map[string]map[string]string{}, Trust: map[string][]string{},
 		Settings: policy.Settings{DenyNames: slices.Clone(r.settings.DenyNames)},
 	}
 	for _, x := range r.settings.Exceptions {
@@ -175,10 +175,10 @@ func (r *Registry) facts() policy.Facts {
 		}
 		access, _ := policy.ParseAccess(a.Access) // checked when it was set
 		f.Agents[key] = policy.Agent{Key: key, Role: a.Role, User: a.User, Parent: a.Parent,
-			Access: access, OnlyUser: a.OnlyUser, Since: a.Created, HomeOnly: a.Mode == ModeHomeOnly}
+			Access: access, OnlyUser: a.OnlyUser, UID: a.RunUID, Since: a.Created, HomeOnly: a.Mode == ModeHomeOnly}
 	}
 	for slug, p := range r.projects {
-		f.Projects[slug] = maps.Clone(p.Members)
+		f.Projects[slug], f.Trust[slug] = maps.Clone(p.Members), slices.Clone(p.Trust)
 	}
 	f.Grants = r.grantFacts()
 	for _, key := range slices.Sorted(maps.Keys(f.Agents)) {

@@ -19,6 +19,7 @@ type mountOptions struct {
 	GID        int64
 	AllowOther bool
 	ACL        bool
+	Owner      string
 }
 
 // AddFlags adds the flags of mount.
@@ -30,6 +31,7 @@ func (o *mountOptions) AddFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.GID, "gid", -1, "`GID` the mount is for (default the caller's)")
 	f.BoolVar(&o.AllowOther, "allow-other", false, "let other users of the host in too; mode bits then decide")
 	f.BoolVar(&o.ACL, "acl", false, "keep and enforce POSIX ACLs; costs a request for each new node")
+	f.StringVar(&o.Owner, "owner", "", "`agent|mount`: other agents' files are shown as theirs (default), or as the mount's user's; with mount, git and ssh take what any agent wrote for the user's own, and run what it says")
 }
 
 func newMountCommand(a *app) *cobra.Command {
@@ -55,7 +57,7 @@ func runMount(ctx context.Context, a *app, o *mountOptions, dir string) error {
 	if err != nil {
 		return usagef("%s: %v", dir, err)
 	}
-	spec := control.MountSpec{Agent: o.Agent, Dir: abs, Root: o.Root, Access: o.Access, AllowOther: o.AllowOther, ACL: o.ACL}
+	spec := control.MountSpec{Agent: o.Agent, Dir: abs, Root: o.Root, Access: o.Access, AllowOther: o.AllowOther, ACL: o.ACL, Owner: o.Owner}
 	if spec.UID, err = idFlag("uid", o.UID); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type projectOptions struct {
 	Right    string
 	Template string
 	Path     string
+	Off      bool
 }
 
 // AddFlags adds the flags of project create.
@@ -39,6 +40,11 @@ func newProjectCommand(a *app) *cobra.Command {
 	member := command("member SLUG KEY --right read|write|none", "Give an agent a right, or take it away", cobra.ExactArgs(2),
 		func(ctx context.Context, args []string) error { return runProjectMember(ctx, a, o, args[0], args[1]) })
 	member.Flags().StringVar(&o.Right, "right", "write", "`read|write|none`")
+	trust := command("trust SLUG [--agent KEY] [--off]", "Let members of a project trust each other's files", cobra.ExactArgs(1),
+		func(ctx context.Context, args []string) error { return runProjectTrust(ctx, a, o, args[0]) })
+	trust.Long = projectTrustHelp
+	o.asOptions.AddFlags(trust.Flags())
+	trust.Flags().BoolVar(&o.Off, "off", false, "end it")
 	begin := command("init --agent KEY NAME [--path PATH]", "Make a project of an agent's workspace, with the files of the template shared, and make it active", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return runProjectInit(ctx, a, o, args[0]) })
 	begin.Flags().StringVar(&o.Path, "path", "", "tree `PATH` where it is (default: NAME in the agent's workspace)")
@@ -51,7 +57,7 @@ func newProjectCommand(a *app) *cobra.Command {
 	for _, c := range []*cobra.Command{begin, change, info, places} {
 		o.asOptions.AddFlags(c.Flags())
 	}
-	return noun("project", "Make projects, choose their members and where an agent works", create, list, show, member, begin, change, info, places)
+	return noun("project", "Make projects, choose their members and where an agent works", create, list, show, member, trust, begin, change, info, places)
 }
 
 func runProjectInit(ctx context.Context, a *app, o *projectOptions, name string) error {
@@ -157,7 +163,7 @@ func runProjectShow(ctx context.Context, a *app, slug string) error {
 }
 
 func showProject(w io.Writer, p control.Project) {
-	facts(w, "project", p.Slug, "path", p.Path, "members", members(p), "created", stamp(p.Created))
+	facts(w, "project", p.Slug, "path", p.Path, "members", members(p), "trust", dash(trusting(p)), "created", stamp(p.Created))
 }
 
 func runProjectMember(ctx context.Context, a *app, o *projectOptions, slug, key string) error {
@@ -170,4 +176,33 @@ func runProjectMember(ctx context.Context, a *app, o *projectOptions, slug, key 
 		return err
 	}
 	return a.done(p, "members of %s: %s", p.Slug, dash(members(p)))
+}
+
+const projectTrustHelp = `Show the files that members of a project make there as the user's own, in the mounts of
+every member, or with --agent of that agent only. By default they are shown as those members'
+own, or as nobody's, so that git, ssh and the like refuse to act on them.
+
+Whoever is trusted can make the others run what it likes: the hooks and the settings of a
+git repository are programs. A member may say it for itself (--agent), an orchestrator or the
+administrator for all.
+
+    warren project trust site                  # all members of site
+    warren project trust site --agent gaia     # gaia, in her own mounts
+    warren project trust site --off`
+
+// trusting words who trusts a project's members.
+func trusting(p control.Project) string {
+	out := slices.Clone(p.Trust)
+	if i := slices.Index(out, "*"); i >= 0 {
+		out[i] = "members"
+	}
+	return strings.Join(out, " ")
+}
+
+func runProjectTrust(ctx context.Context, a *app, o *projectOptions, slug string) error {
+	p, err := a.client().SetTrust(ctx, slug, control.Trust{Agent: o.Agent, On: !o.Off})
+	if err != nil {
+		return err
+	}
+	return a.done(p, "%s is trusted by: %s", p.Slug, dash(trusting(p)))
 }

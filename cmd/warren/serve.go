@@ -276,7 +276,7 @@ func (m mounter) Mount(ctx context.Context, s server.Mounting) (string, error) {
 		inside = processesBelow(s.Dir)
 	}
 	got, err := m.hub.Mount(ctx, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir, Exact: s.Recorded,
-		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther, ACL: o.ACL})
+		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther, ACL: o.ACL, Owners: o.Owners})
 	if err != nil {
 		return "", err
 	}
@@ -327,7 +327,7 @@ func (e coveredError) Unwrap() []error { return []error{server.ErrCovered, e.err
 func (m mounter) TakeOver(ctx context.Context, fd int, s server.Mounting) (server.Handed, error) {
 	o := s.View
 	got, err := m.hub.TakeOver(ctx, fd, fusefs.Config{Agent: o.Agent, Root: o.Root, Access: o.Access, Dir: s.Dir,
-		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther})
+		UID: o.UID, GID: o.GID, AllowOther: s.AllowOther, Owners: o.Owners})
 	if err != nil {
 		return server.Handed{}, err
 	}

@@ -180,6 +180,9 @@ var probes = map[string]probe{
 	"GET /v1/log/verify":      plain("/v1/log/verify", nil, []string{`"ok"`}),
 	"GET /v1/projects":        plain("/v1/projects", strangers, []string{"site"}),
 	"GET /v1/projects/{slug}": plain("/v1/projects/site", strangers, []string{"site"}),
+	"PUT /v1/projects/{slug}/trust": {as: func(g *guestHouse, _ string) asked {
+		return asked{"/v1/projects/site/trust", fmt.Sprintf(`{"agent":%q,"on":true}`, g.trying)}
+	}},
 	"POST /v1/mounts/handover": {as: func(_ *guestHouse, agent string) asked {
 		return asked{"/v1/mounts/handover", fmt.Sprintf(`{"agent":%q,"dir":"/warren","uid":0,"gid":0}`, agent)}
 	}},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -109,6 +110,10 @@ func handedMount(c control.MountSpec) (control.Mount, error) {
 	if _, err := mountAccess(m.Access); err != nil {
 		return m, err
 	}
+	if err := checkOwner(c.Owner); err != nil {
+		return m, err
+	}
+	m.Owner = cmp.Or(c.Owner, ownerMount)
 	if c.ACL {
 		return m, invalid("a mount that is handed over has no ACLs")
 	}
@@ -174,7 +179,7 @@ func (s *Server) receive(ctx context.Context, sess *session, by string, conn *ne
 		return failf(backend.Denied, "the token has ended")
 	}
 	taken, err := s.Mounts.TakeOver(ctx, fd, Mounting{Dir: "inside:" + m.ID, AllowOther: m.AllowOther,
-		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID}})
+		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID, Owners: m.Owner == ownerAgent}})
 	if err != nil {
 		sess.work.Done()
 		return err

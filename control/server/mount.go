@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,13 +59,28 @@ func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, out)
 }
 
+// Whose other agents' files are shown as in a mount.
+const (
+	ownerAgent = "agent"
+	ownerMount = "mount"
+)
+
+// checkOwner refuses what control.MountSpec.Owner cannot be.
+func checkOwner(owner string) error {
+	switch owner {
+	case "", ownerAgent, ownerMount:
+		return nil
+	}
+	return invalid("owner %q is not agent or mount", owner)
+}
+
 // apiMount gives a recorded mount, up unless why tells what keeps it down.
 func apiMount(m workspace.Mount, why string) control.Mount {
 	if why == "" {
 		why = stateUp
 	}
 	return control.Mount{ID: m.ID, Dir: m.Dir, Agent: m.Agent, Root: m.Root, Access: m.Access,
-		UID: m.UID, GID: m.GID, AllowOther: m.AllowOther, ACL: m.ACL, Since: m.Created, State: why}
+		UID: m.UID, GID: m.GID, AllowOther: m.AllowOther, ACL: m.ACL, Owner: cmp.Or(m.Owner, ownerAgent), Since: m.Created, State: why}
 }
 
 func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
@@ -74,7 +90,10 @@ func (s *Server) mount(w http.ResponseWriter, r *http.Request) error {
 	}
 	cred := peer(r)
 	m := workspace.Mount{Agent: c.Agent, Dir: c.Dir, Root: c.Root, Access: c.Access,
-		UID: cred.Uid, GID: cred.Gid, AllowOther: c.AllowOther, ACL: c.ACL}
+		UID: cred.Uid, GID: cred.Gid, AllowOther: c.AllowOther, ACL: c.ACL, Owner: c.Owner}
+	if err := checkOwner(c.Owner); err != nil {
+		return err
+	}
 	if c.UID != nil {
 		m.UID = *c.UID
 	}
@@ -146,7 +165,7 @@ func (s *Server) up(ctx context.Context, m workspace.Mount, recorded bool) (stri
 	dir := "" // guarded by mounting
 	dir, err = s.Mounts.Mount(ctx, Mounting{Dir: m.Dir, Recorded: recorded, AllowOther: m.AllowOther,
 		Gone: func(taken bool) { s.gone(&dir, taken) },
-		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID, ACL: m.ACL}})
+		View: view.Options{Agent: m.Agent, Root: m.Root, Access: access, UID: m.UID, GID: m.GID, ACL: m.ACL, Owners: m.Owner != ownerMount}})
 	return dir, err
 }
 

@@ -88,6 +88,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/projects", s.createProject, admin},
 		{"GET", "/v1/projects/{slug}", s.showProject, rights{narrowed, narrowed, never}},
 		{"PUT", "/v1/projects/{slug}/members", s.setMember, admin},
+		{"PUT", "/v1/projects/{slug}/trust", s.setTrust, rights{narrowed, narrowed, never}},
 		{"GET", "/v1/project/list", s.listPlaces, all(itself)},
 		{"GET", "/v1/project", s.showPlace, all(itself)},
 		{"PUT", "/v1/project", s.switchPlace, all(itself)},

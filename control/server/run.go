@@ -60,7 +60,7 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m := Mounting{Dir: dir, View: view.Options{Agent: a.Key, Access: access, UID: uid, GID: gid}}
+	m := Mounting{Dir: dir, View: view.Options{Agent: a.Key, Access: access, UID: uid, GID: gid, Owners: true}}
 	s.mounting.Lock()
 	if _, err = s.Mounts.Mount(r.Context(), m); err != nil {
 		removeRunDir(dir)
@@ -71,7 +71,7 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	held := &run{agent: a.Key, stop: make(chan struct{}), gone: make(chan struct{}), mount: control.Mount{
 		ID: id, Dir: dir, Agent: a.Key, Root: "/", Access: access.String(), UID: uid, GID: gid,
-		Run: true, Since: time.Now().UTC(), State: stateUp}}
+		Owner: ownerAgent, Run: true, Since: time.Now().UTC(), State: stateUp}}
 	s.mu.Lock()
 	s.runs[id] = held
 	s.mu.Unlock()

@@ -33,6 +33,9 @@ type Options struct {
 	// as theirs, and theirs are stored as "the owner". An API session leaves
 	// them at backend.OwnerID.
 	UID, GID uint32
+	// Owners shows the files of other agents under those agents' own uids; else they are
+	// the mount's user's too.
+	Owners bool
 	// ACL shows, keeps and inherits POSIX ACLs; its reader enforces them, and leaves
 	// the umask of what it makes to the view (Request.Umask).
 	ACL bool

@@ -25,13 +25,13 @@ func (v *View) Getattr(r *Request, node backend.NodeID) (backend.Attr, error) {
 }
 
 // storeIDs makes the owner and the group that s sets what is stored for them.
-func (c *call) storeIDs(_ *place, s *backend.SetAttr) {
+func (c *call) storeIDs(pl *place, s *backend.SetAttr) {
 	if s.UID != nil {
-		uid := c.v.storedUID(*s.UID)
+		uid := c.storedID(pl, *s.UID, c.v.o.UID)
 		s.UID = &uid
 	}
 	if s.GID != nil {
-		gid := c.v.storedGID(*s.GID)
+		gid := c.storedID(pl, *s.GID, c.v.o.GID)
 		s.GID = &gid
 	}
 }

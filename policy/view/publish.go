@@ -84,6 +84,7 @@ type survey struct {
 type rights struct {
 	bits   uint64
 	grants string // policy.VolumeGrants.Signature
+	owners string // ownersSignature, where owners are shown
 }
 
 // surveys looks at what every view that can be told sees now.
@@ -161,6 +162,9 @@ func (v *View) survey(tops [numTops]backend.NodeID, volumes []tree.VolumeInfo) *
 func (v *View) rights(p *policy.Principal, l Label) (out rights) {
 	whole, g := volumePlace(p, l)
 	out.grants = g.Signature()
+	if v.o.Owners {
+		out.owners = ownersSignature(v.s.engine.Facts(), l)
+	}
 	res := []policy.Resource{whole}
 	if l.Kind == KindHome {
 		for _, top := range []string{"session.md", "notes", "caches"} {

@@ -97,22 +97,6 @@ func (c *call) mayWrite(pl *place) bool {
 // mayRead reports whether the view may read a file's content.
 func (c *call) mayRead(pl *place) bool { return c.may(policy.Read, pl) }
 
-// shownUID is the uid of pl's owner as the view shows it.
-func (c *call) shownUID(pl *place) uint32 {
-	if pl.attr.UID == backend.OwnerID {
-		return c.v.o.UID
-	}
-	return pl.attr.UID
-}
-
-// shownGID is the gid of pl's group as the view shows it.
-func (c *call) shownGID(pl *place) uint32 {
-	if pl.attr.GID == backend.OwnerID {
-		return c.v.o.GID
-	}
-	return pl.attr.GID
-}
-
 // storedUID is how a uid of this view is stored.
 func (v *View) storedUID(uid uint32) uint32 {
 	if uid == v.o.UID {
