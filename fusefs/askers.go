@@ -147,6 +147,7 @@ func (k *kernel) quiet(node backend.NodeID, patient bool) bool {
 func (k *kernel) asking(tid uint32, node backend.NodeID) {
 	k.mu.Lock()
 	k.askers.note(tid, node, k.now())
+	k.reopens.found(tid, node)
 	k.asked(node)
 	k.mu.Unlock()
 }

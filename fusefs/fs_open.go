@@ -107,6 +107,7 @@ func (f *fileSystem) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, o
 	a, _, err := f.view.Create(&r, parent, name, in.Mode&0o7777, true, flags)
 	if err != nil {
 		if backend.KindOf(err) == backend.Exist && in.Flags&syscall.O_EXCL == 0 {
+			f.kern.reopening(in.Pid)
 			return estale
 		}
 		return f.status("create", err)
