@@ -131,8 +131,8 @@ func TestDefaultACL(t *testing.T) {
 	must(t, os.Mkdir(a+"/d", 0o755))
 	must(t, unix.Setxattr(a+"/d", inherited, aclOf([3]uint32{1, 7, nobody}, [3]uint32{2, 6, 4321},
 		[3]uint32{4, 5, nobody}, [3]uint32{0x10, 7, nobody}, [3]uint32{0x20, 0, nobody}), 0))
-	made := exec.Command("sh", "-c", "umask 077; cd d && : >f && mkdir sub && mkfifo p && ln -s f l && mkdir sub/deep && touch ../outside && mkdir ../outdir")
-	made.Dir = b
+	// Not by made.Dir: between fork and exec this process, which serves b, stands still.
+	made := exec.Command("sh", "-c", "umask 077; cd "+b+"/d && : >f && mkdir sub && mkfifo p && ln -s f l && mkdir sub/deep && touch ../outside && mkdir ../outdir")
 	out, err := made.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

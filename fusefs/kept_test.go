@@ -131,11 +131,12 @@ func (s *stack) standing(dir string, writes bool) (ask func(string) string) {
 var gitEnv = []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory",
 	"GIT_CONFIG_VALUE_0=*", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b"}
 
-// runs runs a script of sh in dir.
+// runs runs a script of sh in dir. The shell enters dir, not os/exec: between fork and
+// exec this process stands still, and it may serve dir.
 func (s *stack) runs(dir, script string) {
 	s.t.Helper()
-	cmd := exec.Command("sh", "-euc", script)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), gitEnv...)
+	cmd := exec.Command("sh", "-euc", "cd \"$0\"\n"+script, dir)
+	cmd.Env = append(os.Environ(), gitEnv...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("%s: %v\n%s", script, err, out)
 	}
