@@ -66,8 +66,9 @@ func TestGitSeesTheProjectOnly(t *testing.T) {
 		if c.long && stack.Short() {
 			continue
 		}
-		s.Warren(t, "run", "--agent", soul, "--project", project, "--", "sh", "-ec", "chmod -R u+w . ; find . -mindepth 1 -delete; git init -q -b main .; git config user.name x; "+
-			"git config user.email x@example.com; echo one > page; git add .; git commit -qm first; echo two > page; git add .; "+c.script)
+		s.Warren(t, "run", "--agent", soul, "--project", project, "--env", "GIT_CONFIG_COUNT=1", "--env", "GIT_CONFIG_KEY_0=safe.directory", "--env", "GIT_CONFIG_VALUE_0=*",
+			"--", "sh", "-ec", "chmod -R u+w . ; find . -mindepth 1 -delete; git init -q -b main .; git config user.name x; "+
+				"git config user.email x@example.com; echo one > page; git add .; git commit -qm first; echo two > page; git add .; "+c.script)
 		args := object{"project": project}
 		for k, v := range c.args {
 			args[k] = v

@@ -49,7 +49,7 @@ type sample struct {
 // samples has all tools of files, items, fields and sessions, in an order in which
 // each finds what it needs.
 func samples() []sample {
-	const ok, denied, absent, none = "ok", "denied", "not_found", "unavailable"
+	const ok, denied, absent, none, conflict = "ok", "denied", "not_found", "unavailable", "conflict"
 	all := [6]string{ok, ok, ok, ok, absent, absent}
 	writers := [6]string{ok, ok, ok, denied, absent, absent}
 	return []sample{
@@ -65,7 +65,7 @@ func samples() []sample {
 		{"workspace_write", object{"key": "role", "value": "v"}, [6]string{ok, ok, ok, denied, denied, absent}},
 		{"workspace_list", object{}, all},
 		{"workspace_read", object{"key": "role"}, all},
-		{"workspace_publish", object{"key": "role", "target_agent_id": "concierge", "target_key": "role-there"}, [6]string{ok, ok, denied, ok, denied, absent}},
+		{"workspace_publish", object{"key": "role", "target_agent_id": "concierge", "target_key": "role-there"}, [6]string{ok, conflict, denied, conflict, denied, absent}}, // the first publisher's,
 		{"workspace_delete", object{"key": "role"}, [6]string{ok, ok, ok, absent, absent, absent}},
 		{"update_workspace", object{"field_name": "no-such", "value": 1}, [6]string{absent, absent, absent, absent, none, absent}},
 		{"session_new", object{"model": "m"}, writers},

@@ -93,7 +93,7 @@ func TestMalformedRequests(t *testing.T) {
 // TestEveryKindHasAnOutcome: kinds that mean something to a caller do not come
 // out as "failed".
 func TestEveryKindHasAnOutcome(t *testing.T) {
-	failed := map[backend.Kind]bool{backend.Other: true, backend.IO: true, backend.NoDevice: true, backend.BadHandle: true}
+	failed := map[backend.Kind]bool{backend.Other: true, backend.IO: true, backend.DiskReadOnly: true, backend.NoDevice: true, backend.BadHandle: true}
 	for k := backend.Other; k.Error() != "unknown error"; k++ {
 		if _, known := outcomes[k]; known == failed[k] {
 			t.Errorf("kind %q: in the table: %t", k.Error(), known)
