@@ -138,7 +138,7 @@ func (st storeState) judge(part string, m mark.Mark, ok bool) error {
 	case m.Tick > g.tick+1:
 		return fmt.Errorf("the database is older than the %s: it is of generation %d, and they are of %d", part, g.tick, m.Tick)
 	case m.Tick < g.tick:
-		return fmt.Errorf("the %s are older than the database: they are of generation %d, and it is of %d", part, m.Tick, g.tick)
+		return fmt.Errorf("the database is newer than the %s: it is of generation %d, and they are of %d", part, g.tick, m.Tick)
 	}
 	return fmt.Errorf("the %s are of another copy of the store than the database", part)
 }

@@ -270,3 +270,43 @@ func TestSyncCostsOneSync(t *testing.T) {
 		t.Errorf("20 waits cost %d syncs", syncs)
 	}
 }
+
+// TestAcceptedLossOpensAgain puts a database of an earlier age beside the log and the segments. Once
+// opened with AcceptLoss the store needs it no more, whatever ends that opening.
+func TestAcceptedLossOpensAgain(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openWhole(t, dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.work(t, "a")
+	old := copyWhole(t, dir)
+	s.work(t, "bb")
+	s.work(t, "ccc")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mixed := t.TempDir()
+	copyPart(t, old, mixed, "badger")
+	copyPart(t, dir, mixed, "log")
+	copyPart(t, dir, mixed, "segments")
+	if s, err := openWhole(t, mixed, false); err == nil {
+		t.Errorf("an older database opens: %v", s.Close())
+	}
+	if s, err = openWhole(t, mixed, true); err != nil {
+		t.Fatal(err)
+	}
+	killed := copyWhole(t, mixed)
+	s.work(t, "d")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, dir := range map[string]string{"killed at once": killed, "closed": mixed} {
+		s, err := openWhole(t, dir, false)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else if err := s.Close(); err != nil {
+			t.Errorf("%s: Close: %v", what, err)
+		}
+	}
+}

@@ -31,6 +31,8 @@ type Disk struct {
 	steps []dirStep // that lead from Synced to Names
 	calls int
 	hook  Hook
+
+	moving sync.RWMutex // held to read while a call changes something
 }
 
 var _ dirfs.FS = (*Disk)(nil)
@@ -101,14 +103,18 @@ func (d *Disk) do(c Call, fn func() error) error {
 	d.Unlock()
 	if hook != nil {
 		if err := hook(c, false); err != nil {
+			d.moving.RLock()
+			defer d.moving.RUnlock()
 			d.Lock()
 			defer d.Unlock()
 			return d.fail(c, err)
 		}
 	}
+	d.moving.RLock()
 	d.Lock()
 	err := fn()
 	d.Unlock()
+	d.moving.RUnlock()
 	if hook != nil {
 		_ = hook(c, true)
 	}
@@ -331,6 +337,14 @@ func (d *Disk) Killed(extra Call, got int) *Disk {
 	}
 	out.Synced = maps.Clone(out.Names)
 	return out
+}
+
+// Still runs fn while nothing changes on the disk: what fn takes of it and of a
+// store that goes on is of one instant.
+func (d *Disk) Still(fn func()) {
+	d.moving.Lock()
+	defer d.moving.Unlock()
+	fn()
 }
 
 // sector is what a disk writes whole.

@@ -8,7 +8,7 @@
 // goroutine at a time.
 //
 // The file has three slots, at 0, 512 and 1024, so that a power cut tears at most
-// one. Sync writes the first or the second in turn, Note the third. A slot is, in
+// one. Open writes them all, Sync the first or the second in turn, Note the third. A slot is, in
 // little-endian integers: 0 the magic "warrenMK"; 8 u32 version, 1; 12 session, 16
 // bytes; 28 parent, 16 bytes; 44 u64 tick; 52 u64 synced; 60 u64 driver; 68 u32
 // CRC-32C of bytes 0 to 67.
@@ -120,11 +120,22 @@ func Open(fs dirfs.FS, name string, m Mark) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := &File{f}
-	if err := errors.Join(file.Note(m), file.Sync(m)); err != nil { // what an earlier session noted ends
+	if _, err = f.WriteAt(m.everywhere(), 0); err == nil { // what earlier sessions wrote ends
+		err = f.Sync()
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return file, nil
+	return &File{f}, nil
+}
+
+// everywhere is a file that has m in all slots.
+func (m Mark) everywhere() []byte {
+	b := make([]byte, fileSize)
+	for i := range slots {
+		copy(b[i*sector:], m.encode())
+	}
+	return b
 }
 
 func create(fs dirfs.FS, name string, m Mark) (*File, error) {
@@ -142,9 +153,7 @@ func create(fs dirfs.FS, name string, m Mark) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, fileSize)
-	copy(b[m.slot()*sector:], m.encode())
-	_, err = f.WriteAt(b, 0)
+	_, err = f.WriteAt(m.everywhere(), 0)
 	if err == nil {
 		err = f.Sync()
 	}
