@@ -113,7 +113,7 @@ func (s *Store) leftBehind(lf *logFile) bool {
 }
 
 // makeDurable is syncLog with the way out: a file whose sync failed is never
-// trusted again, all pending Updates go to a new one. Errors: IO, Interrupted.
+// trusted again, all pending Updates go to a new one. Errors: IO, NoSpace, DiskReadOnly, Interrupted.
 func (s *Store) makeDurable(ctx context.Context, lsn backend.LSN) error {
 	for {
 		err := s.syncLog(ctx, lsn)
