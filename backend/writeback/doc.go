@@ -65,7 +65,9 @@
 //     version 1; 12 store id, 16 bytes; 28 u64 sequence number, which orders the
 //     files; 36 u64 first; 44 u64 salt, random; 52 u32 crc of bytes 0 to 51;
 //     56 u64 driver's LSN; 64 session; 80 parent, 16 bytes each; 96 u32 crc of
-//     bytes 52 to 95 (56 to 99 are zero in an older file); then zeros. It is on disk before the file gets its .log name.
+//     bytes 52 to 95; 100 run, 16 bytes; 116 u32 crc of bytes 96 to 115; then
+//     zeros. In an older file bytes 56 or 100 to 119 are zero. The header is on disk
+//     before the file gets its .log name.
 //  3. Records follow the header back to back, each a multiple of 8 bytes long.
 //     The seed of a file is the crc of its salt's 8 bytes. What is not a valid
 //     record is no record, whatever it is: files are preallocated with zeros.
@@ -98,6 +100,8 @@
 //     the missing LSN, the log is damaged. A record that names bytes kept
 //     elsewhere which are not there (Options.Bulk) is missing, too, unless some
 //     record has a durable at or after it: then it is taken, and they are lost.
+//     What follows a missing record that a power cut can have taken is removed. In
+//     a file of the run now (one mount in one boot) there was none: it is kept.
 //  12. The marks "synced" in the log's directory and "generation" in Bulk's (package
 //     mark) have the session, its parent, the tick, and LSNs that the log and the
 //     driver have on disk. Recovery that ends before the log's LSN is damage.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/warrenfs/warren/backend"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 )
 
 // sealed makes the record of a change set, as an Update does.
@@ -98,7 +99,7 @@ func FuzzScan(f *testing.F) {
 				t.Fatalf("record %d with committed %d: %d bytes kept", r.lsn, committed, len(r.rec))
 			}
 		}
-		got := assemble([]*scannedFile{sf}, backend.LSN(committed), 0)
+		got := assemble([]*scannedFile{sf}, backend.LSN(committed), 0, dirfs.Run{})
 		for i, p := range got.ops {
 			if p.lsn != backend.LSN(committed)+1+backend.LSN(i) || len(p.rec) == 0 {
 				t.Fatalf("update %d is number %d after %d", p.lsn, i, committed)

@@ -182,7 +182,8 @@ func (r *redo) takeSeq() uint64 {
 
 // newHeader is the header of a file that is about to be made; mu held, or Open.
 func (s *Store) newHeader(seq uint64, first backend.LSN) header {
-	return header{seq: seq, first: first, driver: s.commit.committed, session: s.dir.parts.session, parent: s.dir.parts.parent}
+	return header{seq: seq, first: first, driver: s.commit.committed,
+		session: s.dir.parts.session, parent: s.dir.parts.parent, run: s.dir.run}
 }
 
 // newFile makes an empty log file; no lock needed.

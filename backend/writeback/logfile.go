@@ -22,7 +22,8 @@ const (
 	fileVersion = 1
 	fileHeader  = 4096 // records start here
 	headerUsed  = 56   // bytes of it that an older warren wrote
-	headerParts = 100  // bytes of it that mean something
+	headerParts = 100  // bytes of it that one wrote which knew no run
+	headerRun   = 120  // bytes of it that mean something
 
 	logSuffix     = ".log"
 	tmpSuffix     = ".tmp"
@@ -38,6 +39,8 @@ type header struct {
 
 	driver          backend.LSN  // that the driver had when the file was made
 	session, parent mark.Session // of the store then, and of the driver's last commit before; zero: of an older warren
+
+	run dirfs.Run // that the file was made in; zero: not known
 }
 
 func (h header) encode() []byte {
@@ -54,6 +57,8 @@ func (h header) encode() []byte {
 	copy(b[64:], h.session[:])
 	copy(b[80:], h.parent[:])
 	le.PutUint32(b[96:], crc32.Checksum(b[52:96], castagnoli))
+	copy(b[headerParts:], h.run[:])
+	le.PutUint32(b[116:], crc32.Checksum(b[96:116], castagnoli))
 	return b
 }
 
@@ -82,6 +87,13 @@ func decodeHeader(b []byte) (header, error) {
 	h.driver = backend.LSN(le.Uint64(b[headerUsed:]))
 	copy(h.session[:], b[64:])
 	copy(h.parent[:], b[80:])
+	if bytes.Equal(b[headerParts:headerRun], make([]byte, headerRun-headerParts)) {
+		return h, nil
+	}
+	if le.Uint32(b[116:]) != crc32.Checksum(b[96:116], castagnoli) {
+		return header{}, &backend.Error{Kind: backend.IO, Err: errors.New("its header is damaged")}
+	}
+	copy(h.run[:], b[headerParts:])
 	return h, nil
 }
 
@@ -110,6 +122,7 @@ type logDir struct {
 	fs   dirfs.FS
 	path string // for messages
 	id   storeID
+	run  dirfs.Run
 
 	parts parts // what the log knows of the rest of the store
 }

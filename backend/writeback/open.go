@@ -34,7 +34,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.FS = fs
 	}
 	s := &Store{
-		driver: o.Driver, log: o.Log, opts: o, dir: logDir{fs: o.FS, path: o.Dir},
+		driver: o.Driver, log: o.Log, opts: o, dir: logDir{fs: o.FS, path: o.Dir, run: o.FS.Run()},
 		writer: make(chan struct{}, 1),
 		work:   work{stop: make(chan struct{}), wakeSync: make(chan struct{}, 1), wakeCommit: make(chan struct{}, 1)},
 		views:  views{driver: o.Driver},
@@ -192,7 +192,7 @@ func (s *Store) readFile(name string, st storeState) (*scannedFile, error) {
 
 // recover judges what the files hold.
 func (s *Store) recover(st storeState, files []*scannedFile, synced backend.LSN) (*recovered, error) {
-	got := assemble(files, st.committed, synced)
+	got := assemble(files, st.committed, synced, s.dir.run)
 	if got.damage == nil && st.found && len(files) == 0 {
 		got.damage = &backend.Error{Op: "open log", Path: s.dir.path, Kind: backend.IO,
 			Err: errors.New("there are no log files, and every store that was opened before has one; AcceptLoss opens with what the driver has")}
@@ -205,8 +205,8 @@ func (s *Store) recover(st storeState, files []*scannedFile, synced backend.LSN)
 	}
 	if len(got.ops) > 0 || got.dropped > 0 {
 		level := slog.LevelInfo
-		if got.unsynced > 0 {
-			level = slog.LevelWarn // they stay in a file that is set aside
+		if len(got.behind) > 0 {
+			level = slog.LevelWarn // no power cut did that: they stay in a file that is set aside
 		}
 		s.log.Log(context.Background(), level, "log recovered", "driver", uint64(st.committed), "updates", len(got.ops),
 			"dropped bytes", got.dropped, "dropped updates", got.unsynced)
@@ -272,7 +272,7 @@ func (s *Store) newLog() error {
 }
 
 // SetAside gives the files of the log that an Open set aside: they are damaged, or
-// have Updates behind one that is missing. Nothing removes them.
+// have Updates behind one that is missing, which no power cut took. Nothing removes them.
 func (s *Store) SetAside() ([]string, error) {
 	names, err := s.dir.fs.List()
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *Store) SetAside() ([]string, error) {
 }
 
 // setAside removes the old files, and keeps under other names the damaged ones and
-// those with Updates behind one that is missing.
+// those with Updates behind one that is missing, though there was no power cut.
 func (s *Store) setAside(files []*scannedFile, got *recovered) error {
 	for _, f := range files {
 		var err error

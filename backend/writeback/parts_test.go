@@ -3,6 +3,7 @@ package writeback_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/warrenfs/warren/backend"
 	"github.com/warrenfs/warren/backend/internal/crashdir"
+	"github.com/warrenfs/warren/backend/internal/dirfs"
 	"github.com/warrenfs/warren/backend/mem"
 	"github.com/warrenfs/warren/backend/segment"
 	"github.com/warrenfs/warren/backend/writeback"
+	"golang.org/x/sys/unix"
 )
 
 // whole is a store of three parts, as serve opens it.
@@ -233,17 +236,84 @@ func TestDamagedSyncedLog(t *testing.T) {
 	}
 }
 
-// TestHoleIsKept: records behind one that is missing and was not synced do not
-// take effect, and their file stays.
-func TestHoleIsKept(t *testing.T) {
-	d := newDisk()
-	name := "0000000000000001.log"
-	d.Names[name] = crashdir.Whole(newFile(1, 1).rec(1, 0, "a", "1").raw(make([]byte, 64)).rec(3, 1, "c", "3").bytes())
-	s := open(t, options(d, preparedDriver(t, 0)))
-	defer s.Close()
-	formatCase{want: state{"a": "1"}}.holds(t, s, 1)
-	if aside, err := s.SetAside(); err != nil || len(aside) != 1 || d.Names[name+".damaged"] == nil {
-		t.Errorf("set aside %q, %v", aside, err)
+// TestHoleInTheUnsyncedTail: records behind one that is missing and was not synced do not
+// take effect. After a power cut their file goes, and it is no finding; after a kill it stays.
+func TestHoleInTheUnsyncedTail(t *testing.T) {
+	for what, cut := range map[string]bool{"power cut": true, "killed": false} {
+		t.Run(what, func(t *testing.T) {
+			d, driver, name := synced(t, 1)
+			if cut {
+				d = d.PowerCut(nil, 0)
+			}
+			told := &strings.Builder{}
+			o := options(d, driver)
+			s := open(t, o)
+			for _, key := range []string{"a", "b", "c"} {
+				set(t, s, key, "v")
+			}
+			left := d.Killed(crashdir.Call{}, 0)
+			s.Kill()
+			if cut { // another run, that has the last of the three and a part of the second
+				left = left.PowerCut(nil, 0)
+			}
+			for name = range left.Names {
+				if strings.HasSuffix(name, ".log") {
+					break
+				}
+			}
+			b := left.Names[name].Cache
+			end := len(strings.TrimRight(string(b), "\x00"))
+			clear(b[end-64-40 : end-64])
+			o = options(left, driver.CrashClone(0))
+			o.Log = slog.New(slog.NewTextHandler(told, nil))
+			s = open(t, o)
+			defer s.Close()
+			if got, err := readAll(t.Context(), s); err != nil || got["a"] != "v" || got["b"] != "" || got["c"] != "" {
+				t.Errorf("holds %q, %v", got, err)
+			}
+			aside, err := s.SetAside()
+			if kept := left.Names[name+".damaged"] != nil; err != nil || kept == cut || len(aside) == 1 == cut {
+				t.Errorf("kept: %v, set aside %q, %v", kept, aside, err)
+			}
+			if warned := strings.Contains(told.String(), "level=WARN"); warned == cut {
+				t.Errorf("warned: %v: %s", warned, told)
+			}
+		})
+	}
+}
+
+// TestRunOfADirectory: each mount is a run of its own.
+func TestRunOfADirectory(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounts a filesystem: needs root")
+	}
+	dir := t.TempDir()
+	run := func() dirfs.Run {
+		fs, err := dirfs.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fs.Run()
+	}
+	below := run()
+	if below == (dirfs.Run{}) {
+		t.Skip("a kernel without unique mount ids")
+	}
+	if again := run(); again != below {
+		t.Errorf("two runs of one mount: %x, %x", below, again)
+	}
+	seen := map[dirfs.Run]bool{below: true}
+	for range 2 {
+		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		seen[run()] = true
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d runs of three mounts", len(seen))
 	}
 }
 

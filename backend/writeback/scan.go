@@ -134,7 +134,7 @@ type recovered struct {
 	unsynced  int         // valid records among them
 	damage    error       // records that had been durable are missing
 	damagedIn []*scannedFile
-	behind    []*scannedFile // with valid records behind a missing one
+	behind    []*scannedFile // with valid records behind one that no power cut took
 }
 
 // assemble puts the records of files, ascending by sequence number, together:
@@ -143,7 +143,8 @@ type recovered struct {
 // The records end where one is missing. That is what a power cut leaves when
 // none of the records after it was written after the missing one had reached
 // the disk: the disk may take unsynced pages in any order. Otherwise it is damage.
-func assemble(files []*scannedFile, committed, synced backend.LSN) *recovered {
+// In a file of the run now, which no power cut ended, the file is kept in any case.
+func assemble(files []*scannedFile, committed, synced backend.LSN, now dirfs.Run) *recovered {
 	out := &recovered{proven: synced}
 	var chain []record
 	for _, f := range files {
@@ -173,18 +174,18 @@ func assemble(files []*scannedFile, committed, synced backend.LSN) *recovered {
 		out.rides = append(out.rides, rides)
 		taken++
 	}
-	out.judge(files, chain, taken, committed, synced)
+	out.judge(files, chain, taken, committed, synced, now)
 	return out
 }
 
 // judge tells what follows the chain's first taken records: nothing, the
 // remains of Updates that were never durable, or damage.
-func (out *recovered) judge(files []*scannedFile, chain []record, taken int, committed, synced backend.LSN) {
+func (out *recovered) judge(files []*scannedFile, chain []record, taken int, committed, synced backend.LSN, now dirfs.Run) {
 	lost := committed + 1 + backend.LSN(taken)
 	for _, r := range chain[taken:] {
 		out.unsynced++
 		out.dropped += int64(r.length)
-		if !slices.Contains(out.behind, r.file) {
+		if now != (dirfs.Run{}) && r.file.run == now && !slices.Contains(out.behind, r.file) {
 			out.behind = append(out.behind, r.file)
 		}
 		if r.durable >= lost && out.damage == nil {

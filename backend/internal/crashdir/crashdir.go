@@ -7,6 +7,7 @@
 package crashdir
 
 import (
+	crand "crypto/rand"
 	"fmt"
 	"io"
 	"maps"
@@ -31,6 +32,7 @@ type Disk struct {
 	steps []dirStep // that lead from Synced to Names
 	calls int
 	hook  Hook
+	run   dirfs.Run
 
 	moving sync.RWMutex // held to read while a call changes something
 }
@@ -88,8 +90,13 @@ type dirStep struct {
 
 // New gives an empty directory.
 func New() *Disk {
-	return &Disk{Names: map[string]*Inode{}, Synced: map[string]*Inode{}}
+	d := &Disk{Names: map[string]*Inode{}, Synced: map[string]*Inode{}}
+	_, _ = crand.Read(d.run[:]) // never fails
+	return d
 }
+
+// Run is the same in what Killed leaves, and another after a PowerCut.
+func (d *Disk) Run() dirfs.Run { return d.run }
 
 func (d *Disk) do(c Call, fn func() error) error {
 	d.Lock()
@@ -328,6 +335,7 @@ func (d *Disk) Killed(extra Call, got int) *Disk {
 	d.Lock()
 	defer d.Unlock()
 	out := New()
+	out.run = d.run
 	for name, f := range d.Names {
 		g := Whole(f.Cache)
 		if extra.Op == "write" && extra.File == f {

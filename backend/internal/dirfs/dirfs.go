@@ -10,7 +10,9 @@
 package dirfs
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,7 +39,13 @@ type FS interface {
 	SyncDir() error
 	// Free is the number of bytes that may still be written.
 	Free() (int64, error)
+	// Run is the machine's run that the directory is used in.
+	Run() Run
 }
+
+// Run names a time without a power cut: one mount of a filesystem in one boot of the
+// kernel. A process that is killed does not end it. Zero: not known.
+type Run [16]byte
 
 // File is one file of the directory. After a failed Sync a second one proves
 // nothing about bytes written before the first.
@@ -114,6 +122,20 @@ func (d dirFS) SyncDir() error {
 		return err
 	}
 	return errors.Join(f.Sync(), osFile{f}.control(Synced), f.Close())
+}
+
+func (d dirFS) Run() (r Run) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	var st unix.Statx_t
+	if err == nil {
+		err = unix.Statx(unix.AT_FDCWD, d.dir, 0, unix.STATX_MNT_ID_UNIQUE, &st)
+	}
+	if err != nil || st.Mask&unix.STATX_MNT_ID_UNIQUE == 0 { // Linux before 6.8
+		return Run{}
+	}
+	sum := sha256.Sum256(fmt.Appendf(boot, "%d", st.Mnt_id))
+	copy(r[:], sum[:])
+	return r
 }
 
 func (d dirFS) Free() (int64, error) {
