@@ -4,9 +4,9 @@ import "testing"
 
 func TestCase28_Drive9ChownNothing(t *testing.T) {
 	shell(t, `
-echo x >f; chmod 640 f; before=$(stat -c '%u %g %a %s %Y' f)
+echo x >f; chmod 640 f; before=$(stat -c '%u %g %a %s %Y' f); there=$(stat -c '%u %g %a %s %Y' "$N/f")
 python3 -c 'import os; os.chown("f", -1, -1); os.chown(os.environ["N"] + "/f", -1, -1)'
-is "$(stat -c '%u %g %a %s %Y' f)" "$before"; is "$(stat -c '%u %g %a %s %Y' "$N/f")" "$before"
+is "$(stat -c '%u %g %a %s %Y' f)" "$before"; is "$(stat -c '%u %g %a %s %Y' "$N/f")" "$there"
 touch -d 2001-01-01 f; now=$(date +%s); : >f; [[ $(stat -c %Y "$N/f") -ge $((now - 1)) ]]; is "$(stat -c %s "$N/f")" 0
 touch -d 2001-01-01 f; : >f; [[ $(stat -c %Y "$N/f") -ge $((now - 1)) ]] || { echo "an empty file emptied keeps its mtime"; exit 1; }
 `)
