@@ -43,7 +43,7 @@ type Store interface {
 	// WaitDurable returns when all Updates up to lsn are on disk. After an
 	// error none of those that were not durable before may be taken for
 	// durable; a later call may succeed. Errors: IO for a failed sync; NoSpace and
-	// DiskReadOnly where that is the reason, as fsync(2) says them.
+	// DiskReadOnly where that is the reason, as fsync(2) reports them.
 	WaitDurable(ctx context.Context, lsn LSN) error
 
 	// Close waits for running calls, makes everything durable and lets go of

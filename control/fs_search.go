@@ -63,7 +63,7 @@ type Searched struct {
 	Denied    int  `json:"skipped_denied"`
 }
 
-// Stopped says why a partial search ended early, and what to do about it.
+// Stopped returns why a partial search ended early, and what to do about it.
 func (s *Searched) Stopped() string {
 	return fmt.Sprintf("stopped after 10 s of processor time; %d files searched; narrow the path or the expression", s.Files)
 }

@@ -72,8 +72,8 @@ func (c *Client) Log(ctx context.Context, q LogQuery) (Log, error) {
 	return l, err
 }
 
-// LogVerdict says whether something was taken out of the feed other than by the rules
-// of retention.
+// LogVerdict reports whether events were removed from the feed other than by the
+// retention rules.
 type LogVerdict struct {
 	OK        bool   `json:"ok"`
 	Entries   uint64 `json:"entries"`          // in the chain
@@ -85,8 +85,8 @@ type LogVerdict struct {
 	Chain     string `json:"chain"`            // the hash of all up to it
 }
 
-// VerifyLog follows the hash chain of the whole feed. KindDenied: the asker may not
-// know of all of it.
+// VerifyLog follows the hash chain of the whole feed. It fails with KindDenied if the
+// caller is not allowed to know of all of it.
 func (c *Client) VerifyLog(ctx context.Context) (LogVerdict, error) {
 	var v LogVerdict
 	return v, c.call(ctx, http.MethodGet, "/v1/log/verify", nil, nil, &v)

@@ -39,8 +39,9 @@ type MountSpec struct {
 	GID        *uint32 `json:"gid,omitempty"`
 	AllowOther bool    `json:"allow_other,omitempty"`
 	ACL        bool    `json:"acl,omitempty"` // keep and enforce POSIX ACLs
-	// Owner says whose other agents' files are shown as: agent (the default), those
-	// agents' own; mount, the mount's user's. Where a client mounts by itself it is mount by default.
+	// Owner selects the owner that other agents' files are shown with: agent (the
+	// default) is the agent that made the file, mount is the mount's user. A client that
+	// mounts by itself has mount by default.
 	Owner string `json:"owner,omitempty"`
 }
 

@@ -53,7 +53,7 @@ func (c *Client) Project(ctx context.Context, slug string) (Project, error) {
 	return p, c.call(ctx, http.MethodGet, path, nil, nil, &p)
 }
 
-// Trust says whether an agent ("": each member) takes what members make in a project for its own.
+// Trust sets whether an agent ("": each member) trusts what members make in a project.
 type Trust struct {
 	Agent string `json:"agent,omitempty"`
 	On    bool   `json:"on"`

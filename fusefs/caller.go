@@ -27,8 +27,8 @@ type caller struct {
 	alien  bool   // that is not the daemon's
 }
 
-// readCaller reads what there is to know of the thread pid. It cannot tell who is behind a mount of
-// another pid namespace.
+// readCaller reads the ids and capabilities of the thread pid. It cannot find the caller behind a
+// mount of another pid namespace.
 func readCaller(pid uint32) (c caller, ok bool) {
 	proc := fmt.Sprintf("/proc/%d/", pid)
 	text, err := os.ReadFile(proc + "status")
@@ -55,8 +55,8 @@ func readCaller(pid uint32) (c caller, ok bool) {
 	return c, ok
 }
 
-// callerOf is readCaller of a mount that the daemon made, with no capabilities of another
-// user namespace.
+// callerOf runs readCaller for a mount that the daemon made, and drops the capabilities of
+// another user namespace.
 func (f *fileSystem) callerOf(pid uint32) (c caller, ok bool) {
 	if f.handed != nil {
 		return c, false
@@ -103,7 +103,7 @@ func (callers) InGroup(pid uint32, gid uint32) bool {
 	return false
 }
 
-// mapped reports whether an id of the daemon's has one in the user namespace of pid.
+// mapped reports whether one of the daemon's ids is mapped into the user namespace of pid.
 func mapped(pid uint32, table string, id uint32) bool {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, table))
 	if err != nil {

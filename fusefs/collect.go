@@ -15,7 +15,7 @@ type notices struct {
 	to      *kernel
 	epoch   bool
 	crossed bool     // a request of that mount that changes names is under way
-	visits  []nodeID // directories whose new names are to be looked up
+	visits  []nodeID // directories whose new names must be looked up
 	entries []entryNotice
 	inodes  []inodeNotice
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoDescriptors: a mount that fails for want of descriptors names the limit, and
+// TestNoDescriptors: a mount that fails because descriptors ran out names the limit, and
 // guesses nothing else.
 func TestNoDescriptors(t *testing.T) {
 	var old unix.Rlimit

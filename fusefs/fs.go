@@ -161,7 +161,7 @@ func (f *fileSystem) Ioctl(_ <-chan struct{}, _ *fuse.IoctlIn, _ []byte, _ *fuse
 	return enotty
 }
 
-// Access is asked by access(2) and chdir(2) where the kernel checks no mode bits.
+// Access answers access(2) and chdir(2) where the kernel checks no mode bits.
 func (f *fileSystem) Access(_ <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	f.count.add(opAccess)
 	if !f.modes {

@@ -86,7 +86,7 @@ for p in git, prog:
     p.stdin.close(); p.wait()
 `
 
-// ended is what a keeper says that a signal ended.
+// ended is the answer of a keeper that a signal ended.
 const ended = "the keeper has ended"
 
 // standing starts keeper in dir and returns how to ask it: with "" or "replace".
@@ -109,7 +109,7 @@ func (s *stack) standing(dir string, writes bool) (ask func(string) string) {
 		defer cancel()
 		in.Close()
 		_ = cmd.Wait()
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // what it ran, if it was killed itself
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // its children, if it was killed itself
 	})
 	read := func() string {
 		if !lines.Scan() {
@@ -127,7 +127,7 @@ func (s *stack) standing(dir string, writes bool) (ask func(string) string) {
 	}
 }
 
-// gitEnv lets git work anywhere, without anybody's settings.
+// gitEnv lets git work anywhere, without any user's settings.
 var gitEnv = []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory",
 	"GIT_CONFIG_VALUE_0=*", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b"}
 

@@ -20,8 +20,8 @@ import (
 
 // The kernel asks for a link's text in the same way for readlink(2) and when it
 // follows the link. Where that makes a difference (view.Symlink.Guarded) the text
-// goes only to a thread that is in readlink(2); for one that follows it is
-// view.Follow's. So the mounts concerned, an orchestrator's, do not cache texts.
+// goes only to a thread that is in readlink(2). A thread that follows the link gets the
+// text of view.Follow. So an orchestrator's mounts do not cache texts.
 
 func (f *fileSystem) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
 	f.count.add(opReadlink)
@@ -62,11 +62,11 @@ func readsLinks(call int64) bool {
 // a request.
 const blockedTime = 10 * time.Second
 
-// systemCall returns the number of the system call that the thread pid is in, which
-// waits for an answer; -1: it is in none. It is not known of the threads of another pid namespace
-// (0 is all that the kernel says), of a mount that was handed over, where the daemon
-// may not look (ptrace(2)), and of threads that number system calls otherwise, as
-// far as the kernel tells.
+// systemCall returns the number of the system call that the thread pid is in while it
+// waits for an answer, or -1 if it is in none. known is false for a thread of another
+// pid namespace (the kernel reports only 0), of a mount that was handed over, or that
+// the daemon is not allowed to inspect (ptrace(2)), and for a thread that the kernel
+// reports to number system calls differently.
 func (f *fileSystem) systemCall(pid uint32) (call int64, known bool) {
 	if f.handed != nil || pid == 0 || strconv.IntSize != 64 {
 		return 0, false

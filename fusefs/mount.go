@@ -42,8 +42,9 @@ type Config struct {
 }
 
 // kernelModes reports whether the mount's kernel checks mode bits
-// (default_permissions): users whose groups and capabilities only it knows may enter,
-// or ACLs are to be enforced. Otherwise the view does, with fewer requests.
+// (default_permissions). It does if other users may enter, because only the kernel knows
+// their groups and capabilities, or if ACLs must be enforced. Otherwise the view checks
+// mode bits, with fewer requests.
 func (c *Config) kernelModes() bool { return c.AllowOther || c.ACL }
 
 // Mount is one view at one mountpoint.

@@ -28,7 +28,8 @@ func mountError(dir string, kind backend.Kind, err error) error {
 	return &backend.Error{Op: "mount", Path: dir, Kind: kind, Err: err}
 }
 
-// noDescriptors says whose limit an error of too many open files is, and what to do.
+// noDescriptors returns err, which is EMFILE or ENFILE, with the limit that was reached
+// and what to do.
 func noDescriptors(err error) error {
 	var limit unix.Rlimit
 	if errors.Is(err, unix.EMFILE) && unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {

@@ -23,13 +23,14 @@ type reopen struct {
 }
 
 const (
-	// manyReopens is how many are kept before those are dropped that never came back.
+	// manyReopens is the number of threads kept before those that never came back are
+	// dropped.
 	manyReopens = 1024
-	// reopenTime is how long a thread may take to come back.
+	// reopenTime is the longest time that a thread may take to come back.
 	reopenTime = time.Minute
 )
 
-// lookAgain reports whether an OPEN of node by thread tid is to be answered ESTALE.
+// lookAgain reports whether an OPEN of node by thread tid must be answered with ESTALE.
 func (k *kernel) lookAgain(tid uint32, node backend.NodeID) bool {
 	now := k.now()
 	k.mu.Lock()
@@ -43,14 +44,15 @@ func (k *kernel) lookAgain(tid uint32, node backend.NodeID) bool {
 	return k.reopens.add(tid, node, now)
 }
 
-// reopening notes that a CREATE of thread tid is answered ESTALE.
+// reopening notes that a CREATE of thread tid is answered with ESTALE.
 func (k *kernel) reopening(tid uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reopens.add(tid, 0, k.now())
 }
 
-// add notes that thread tid comes back for node. false: too many are to come back.
+// add notes that thread tid comes back for node. It returns false if too many threads
+// have yet to come back.
 func (r reopens) add(tid uint32, node backend.NodeID, now uint32) bool {
 	if len(r) >= manyReopens {
 		for t, old := range r {

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// crossedTime is how long a change waits for a visit to a mount that is changing
+	// crossedTime is the longest time that a change waits for a visit to a mount that is changing
 	// names itself: its kernel may hold the directory's lock for as long as the change
 	// is not answered.
 	crossedTime = 50 * time.Millisecond
 	// maxVisits bounds the visits to one mount that wait for their turn.
 	maxVisits = 1024
-	// visitTries is how often a path is looked up that changed while it was.
+	// visitTries bounds the look-ups of a path that changes while it is looked up.
 	visitTries = 3
 )
 
@@ -43,7 +43,7 @@ type visit struct {
 
 // SetVisitor makes v look up, in the mounts made from now on, the new names of
 // directories that were renamed elsewhere. It must be called before the first mount.
-// Without it, processes in such directories may be told the old names.
+// Without it, processes in such directories may see the old names.
 func (h *Hub) SetVisitor(v *visitor.Client) { h.serving.visitor = v }
 
 // endVisits ends the visitor's process: it keeps no mount busy any more.
@@ -53,8 +53,8 @@ func (h *Hub) endVisits() {
 	}
 }
 
-// start queues a visit of node and returns what is closed when it has ended;
-// nil: nobody is to wait for it.
+// start queues a visit of node and returns a channel that is closed when the visit has
+// ended, or nil if nobody should wait for it.
 func (v *visits) start(node nodeID) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -152,8 +152,8 @@ func (v *visits) seek(holds, seen func(nodeID) bool) (found []nodeID) {
 	return found
 }
 
-// visit has the moved directories of p looked up in the mounts whose kernels hold
-// them, and waits for that until deadline. No lock may be held.
+// visit starts the look-ups of p's moved directories in the mounts whose kernels hold
+// them, and waits for them until deadline. The caller must hold no lock.
 func (p pending) visit(deadline time.Time) {
 	type wait struct {
 		on   *visits
@@ -200,8 +200,8 @@ func (m *Mount) visit(node nodeID) (late bool) {
 	return late
 }
 
-// lookUp looks node up in the mount. What the view does not see is not looked up: its
-// path is not this mount's to know.
+// lookUp looks node up in the mount. It skips a node that the view does not see: the
+// mount must not learn its path.
 func (m *Mount) lookUp(node nodeID) (late bool) {
 	last := ""
 	for range visitTries {

@@ -58,7 +58,7 @@ type Agent struct {
 	User     string // "" or the user it belongs to
 	Parent   string // "" or the agent above it
 	Access   AccessMode
-	UID      uint32 // its own on the host, and its gid; 0: none
+	UID      uint32 // its own on the host, and its gid; 0: it has no uid
 	OnlyUser string // an orchestrator limited to this user's agents
 	HomeOnly bool   // it has its home, to read, its scratch, and nothing else
 	// Since is when the agent was added: what is older and bears its key is of

@@ -5,9 +5,8 @@ import "slices"
 // Everyone in Facts.Trust is each member of the project.
 const Everyone = "*"
 
-// Trusts reports whether agent takes the files that other made in a project for its own:
-// the project's members were told to trust each other, or agent was told to trust them. An
-// orchestrator's files are trusted with the members'.
+// Trusts reports whether agent trusts the files that other made in a project: trust is
+// set for all members, or for agent. It includes an orchestrator's files.
 func (f *Facts) Trusts(slug, agent, other string) bool {
 	members := f.Projects[slug]
 	_, member := members[agent]
@@ -19,8 +18,8 @@ func (f *Facts) Trusts(slug, agent, other string) bool {
 	return also || f.Agents[other].Role == Orchestrator
 }
 
-// Commands reports whether other is above agent: an orchestrator, or one of its ancestors. What
-// those change in agent's files they could also have made agent do.
+// Commands reports whether other is above agent: an orchestrator, or one of its ancestors. Such
+// an agent could also make agent itself do what it does to agent's files.
 func (f *Facts) Commands(other, agent string) bool {
 	return f.Agents[other].Role == Orchestrator || slices.Contains(f.ancestors(agent), other)
 }

@@ -31,8 +31,8 @@ const (
 	maxGrants   = 1000 // in force at a time
 	maxGiven    = 100  // of these by one agent that is no orchestrator: it does not use up those of others
 	maxGrantTTL = 366 * 24 * time.Hour
-	// maxExpiryWait is how long the clocks are not looked at: the wall clock may be
-	// set, and the machine may sleep.
+	// maxExpiryWait is the longest time between two looks at the clocks: the wall clock
+	// may be set, and the machine may sleep.
 	maxExpiryWait = time.Minute
 	// expiryRetry is when an expiry that could not take effect is tried again.
 	expiryRetry = time.Second

@@ -89,8 +89,8 @@ func (r *Registry) SetMember(ctx context.Context, slug, agent, right string) (Pr
 	return next, err
 }
 
-// SetTrust says whether an agent takes the files that a project's members make there for its own;
-// policy.Everyone: whether each member does. It holds in every mount when it returns.
+// SetTrust sets whether an agent trusts the files that a project's members make there. The agent
+// policy.Everyone stands for each member. The change holds in every mount when it returns.
 func (r *Registry) SetTrust(ctx context.Context, slug, agent string, on bool) (Project, error) {
 	r.change.Lock()
 	defer r.change.Unlock()

@@ -66,8 +66,8 @@ func (l *Layer) SharedAgents(v *view.View) []string {
 }
 
 // Publish copies an item, or a file that the publisher may read, into a shared
-// agent's workspace; there it is made, or replaces whole what the publisher published
-// under that name before, and the publisher is who made it. The version before stays in
+// agent's workspace. It creates the file there, or replaces all of what the publisher
+// published under that name before. The publisher is its creator. The version before stays in
 // HistoryDir. Errors: Conflict (the name is taken by anything else), Denied (the publisher is shared or has no access; the
 // deny-list), NotFound (the target is unknown, there is no such item), Invalid
 // (the target is not shared; no key). The key it got is returned.
@@ -117,7 +117,7 @@ func (l *Layer) MayPublish(v *view.View, target, key string) error {
 	return l.publishable(v, target, key)
 }
 
-// publishable is MayPublish for an agent that may publish to target.
+// publishable does the same as MayPublish for an agent that may publish to target.
 func (l *Layer) publishable(v *view.View, target, key string) error {
 	s, err := l.space.Steward(v.Agent())
 	if err != nil {
@@ -238,15 +238,15 @@ func inTheWay(err error) bool {
 	return false
 }
 
-// taken is the answer for everything that may be in the way: another agent's file,
-// a directory, a link. One text for all, so that nobody learns which.
+// taken returns the error for everything that can be in the way: another agent's file,
+// a directory, a link. The text is the same for all, so that nobody learns which.
 func taken(key, target string) error {
 	return fail(backend.Conflict, "%q cannot be published to %q: that name is taken by something that you did not publish under it, "+
 		"or that was changed since; publish it under another name", key, target)
 }
 
-// deliverOnce is deliver that fails with Exist where another agent is quicker. s is
-// the publisher's steward.
+// deliverOnce does the same as deliver, but fails with Exist if another agent is quicker.
+// s is the publisher's steward.
 func (l *Layer) deliverOnce(s *view.View, target, key string, body io.Reader) (made bool, err error) {
 	top := "/agents/" + target + "/workspace"
 	p := &view.Publication{Name: key, Own: !l.replaceable(target), At: l.reg.now().UTC().Format(historyTime)}
@@ -298,8 +298,8 @@ const HistoryDir = ".published"
 // historyTime orders the names of one publication's versions by time.
 const historyTime = "20060102T150405.000000Z"
 
-// historyOf returns the directory of a publication's versions, which it makes if need
-// be.
+// historyOf returns the directory of a publication's versions, and creates it if it is
+// missing.
 func historyOf(s *view.View, top, key string) (backend.NodeID, error) {
 	dir := top + "/" + HistoryDir
 	for _, d := range []string{dir, dir + "/" + key} {
@@ -311,8 +311,8 @@ func historyOf(s *view.View, top, key string) (backend.NodeID, error) {
 	return f.Attr.Node, err
 }
 
-// maxVersions is how many replaced versions of one publication stay of each agent
-// that wrote them.
+// maxVersions is the number of replaced versions of one publication that are kept for
+// each agent that wrote them.
 const maxVersions = 20
 
 // trimPublished removes the oldest versions in dir that the publisher wrote. Those of

@@ -30,10 +30,10 @@ var keepDefault = map[string]time.Duration{KeepScratch: 7 * 24 * time.Hour, Keep
 const minKeep = time.Minute
 
 const (
-	// lookEvery is how often the wall clock is compared with the time that has
-	// really passed.
+	// lookEvery is the interval at which the wall clock is compared with the time that
+	// has really passed.
 	lookEvery = time.Minute
-	// saveTime is how long storing what the clock knows may take.
+	// saveTime bounds the time for storing what the clock knows.
 	saveTime = 2 * time.Second
 )
 

@@ -29,8 +29,8 @@ type Token struct {
 	end uptime.Deadline // of Expires, by both clocks
 }
 
-// Expired reports whether a token's time is over, by the wall clock or by the time
-// that has really passed.
+// Expired reports whether a token has expired, by the wall clock or by the time that has
+// really passed.
 func (r *Registry) Expired(t *Token) bool { return r.clock.Over(t.end) }
 
 // Lasting returns a context that ends when the token expires.

@@ -21,12 +21,12 @@ import (
 
 // bindings is the file of the same name: one line for each table and each
 // write-ahead log, with what identifies its bytes. Badger finds both by their
-// number alone, and would take one that holds another's bytes for whole.
+// number alone, and would accept a file that holds the bytes of another.
 //
-// Open compares all of them before Badger reads any, and then writes the file
-// anew with those that are there: numbers are used again after a restart, but
-// never while a store is open. A file without a line is bound as it is: it is of
-// an older warren, or a power cut took the line.
+// Open compares all of them before Badger reads any. Then it writes the file again,
+// with a line for each file that exists: numbers are used again after a restart, but
+// never while a store is open. A file without a line is bound to its present bytes:
+// an older warren wrote it, or a power cut took the line.
 type bindings struct {
 	dir string
 	log *slog.Logger
@@ -39,14 +39,14 @@ type bindings struct {
 
 const (
 	bindingsFile = "bindings"
-	// maxBindings bounds the file, in bytes; past rewriteBindings it is written
-	// anew once most of its lines are of files that are gone.
+	// maxBindings bounds the file, in bytes; past rewriteBindings it is rewritten
+	// once most of its lines name removed files.
 	maxBindings     = 64 << 20
 	rewriteBindings = 1 << 20
 )
 
 // openBindings compares the files that m names, and the write-ahead logs in dir,
-// with what is known of them. Error: one has other bytes.
+// with their lines. It fails if a file has other bytes.
 func openBindings(dir string, m manifest, log *slog.Logger) (*bindings, error) {
 	b := &bindings{dir: dir, log: log, known: map[string]string{}}
 	was, data, err := readBindings(filepath.Join(dir, bindingsFile))
@@ -90,7 +90,7 @@ func openBindings(dir string, m manifest, log *slog.Logger) (*bindings, error) {
 	return b, nil
 }
 
-// readBindings gives the whole lines of the file, and its bytes.
+// readBindings returns the whole lines of the file, and its bytes.
 func readBindings(path string) (known map[string]string, data []byte, err error) {
 	data, err = readSmall(path, maxBindings)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func bindingLine(name, is string) string {
 	return fmt.Sprintf("%s %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
 }
 
-// lines is the content of the file; mu held.
+// lines returns the content of the file; mu is held.
 func (b *bindings) lines() []byte {
 	var out []byte
 	for _, name := range slices.Sorted(maps.Keys(b.known)) {
@@ -137,7 +137,7 @@ func (b *bindings) lines() []byte {
 	return out
 }
 
-// rewrite writes the file anew, whole or not at all, and on disk; mu held.
+// rewrite replaces the file, whole or not at all, and on disk; mu is held.
 func (b *bindings) rewrite() error {
 	path := filepath.Join(b.dir, bindingsFile)
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
@@ -171,8 +171,8 @@ func syncDir(dir string) error {
 	return fs.SyncDir()
 }
 
-// bind notes what identifies files that were just made. Tables are bound before
-// the manifest names them. Where that fails they are bound by the next Open.
+// bind stores what identifies the new files. Tables are bound before the manifest
+// names them. If that fails, the next Open binds them.
 func (b *bindings) bind(names ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +207,7 @@ func (b *bindings) bind(names ...string) {
 	}
 }
 
-// forget drops files that are gone.
+// forget drops the lines of removed files.
 func (b *bindings) forget(names ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,9 +225,9 @@ func (b *bindings) close() {
 	}
 }
 
-// identify gives what no other file of the store has: of a table its size and the
-// checksum of its index, of a write-ahead log the random bytes in its header.
-// Empty: a log without a header yet.
+// identify returns what distinguishes a file from all others of the store: for a table
+// its size and the checksum of its index, for a write-ahead log the random bytes in its
+// header. It is empty for a log that has no header yet.
 func identify(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -265,7 +265,7 @@ type footer struct {
 // maxChecksum bounds a protobuf Checksum, in bytes: two numbers.
 const maxChecksum = 32
 
-// readFooter reads the end of a table, and believes no length that does not fit.
+// readFooter reads the end of a table, and rejects lengths that do not fit.
 func readFooter(f *os.File) (footer, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -49,7 +49,7 @@ func TestSwappedFiles(t *testing.T) {
 	}
 }
 
-// contents gives the names and sizes of a directory's files that hold data.
+// contents returns the names and sizes of a directory's files that hold data.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -65,7 +65,7 @@ func contents(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// makeLogs gives a store, as kill -9 leaves it, with two write-ahead logs that have data.
+// makeLogs returns a store, as kill -9 leaves it, with two write-ahead logs that have data.
 func makeLogs(t *testing.T) string {
 	t.Helper()
 	dir, clone := t.TempDir(), t.TempDir()
@@ -96,8 +96,8 @@ func makeLogs(t *testing.T) string {
 	return clone
 }
 
-// TestStoreWithoutBindings opens a store of a warren that had none, and finds a
-// file that is swapped later.
+// TestStoreWithoutBindings opens a store that has no bindings file, and finds a file
+// that is swapped later.
 func TestStoreWithoutBindings(t *testing.T) {
 	dir := cloneDir(t, makeHistory(t))
 	bindings := filepath.Join(dir, "bindings")

@@ -16,31 +16,30 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// Badger believes lengths that it reads: a damaged one makes it allocate up to
-// 8 GiB before it finds that the bytes are not there. So each file is looked at
-// before Badger opens it, and no length beyond these is let through.
+// Badger trusts the lengths that it reads: a damaged one makes it allocate up to
+// 8 GiB before it notices that the bytes are missing. So warren checks each file
+// before Badger opens it, and accepts no length beyond these.
 const (
-	// walHead is the header of a write-ahead log: a key's number, and a salt.
+	// walHead is the size of a write-ahead log's header: a key's number, and a salt.
 	walHead = 20
-	// maxWAL is the size that Badger maps a write-ahead log with, and its room.
+	// maxWAL is the size that Badger maps a write-ahead log with, and its free space.
 	maxWAL = 2*memTableSize + 4<<20
-	// maxEntry is more than Badger takes for one value, see badgerOptions.
+	// maxEntry is larger than any value that Badger accepts, see badgerOptions.
 	maxEntry = 2 << 20
-	// maxEntryKey is what Badger takes for one key.
+	// maxEntryKey is the length of the longest key that Badger accepts.
 	maxEntryKey = 1 << 16
-	// maxBlock is more than a block of a table has: 4 KiB, or one larger entry.
+	// maxBlock is larger than any block of a table: 4 KiB, or one larger entry.
 	maxBlock = maxEntry + maxEntryKey + 64<<10
 	// maxTable bounds a table: Badger counts in 32 bits.
 	maxTable = 1<<31 - 1
-	// maxManifest bounds the manifest, which Badger writes anew before it has
-	// 10,000 tables that are gone.
+	// maxManifest bounds the manifest, which Badger rewrites before it names
+	// 10,000 removed tables.
 	maxManifest = 64 << 20
-	// registry is what the file KEYREGISTRY has where nothing is encrypted: random
-	// bytes and a word.
+	// The file KEYREGISTRY of a store without encryption has random bytes and a word.
 	registrySalt, registryWord = 16, "Hello Badger"
 )
 
-// checkFiles looks at the files in dir whose lengths Badger would believe, but for
+// checkFiles checks the files in dir whose lengths Badger would trust, except
 // tables, see [tableFile.open].
 func checkFiles(dir string) error {
 	if err := checkRegistry(filepath.Join(dir, badger.KeyRegistryFileName)); err != nil {
@@ -116,7 +115,7 @@ func checkWAL(name string) error {
 	}
 }
 
-// ended is nil for the end of a file.
+// ended returns err, or nil if err is the end of a file.
 func ended(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return nil
@@ -124,8 +123,8 @@ func ended(err error) error {
 	return err
 }
 
-// walEntry looks at the header of the next entry: two bytes, and the length of the
-// key, of the value, and a time. A header of 0 bytes is none.
+// walEntry reads the header of the next entry: two bytes, the lengths of the key and
+// of the value, and a time. It returns head 0 if there is no complete header.
 func walEntry(in *bufio.Reader) (head int, keys, values uint64) {
 	b, _ := in.Peek(2 + 3*binary.MaxVarintLen64)
 	if len(b) < 2 {
@@ -143,8 +142,8 @@ func walEntry(in *bufio.Reader) (head int, keys, values uint64) {
 	return head, uint64(uint32(fields[0])), uint64(uint32(fields[1]))
 }
 
-// checkLengths looks at the lengths that a table has of its blocks: the first and the
-// last, or all with whole. It panics where the index is none.
+// checkLengths checks the lengths that a table's index names for its blocks: the first
+// and the last, or with whole all. It panics if the index is invalid.
 func checkLengths(data []byte, foot footer, c options.CompressionType, whole bool) error {
 	index := data[foot.index:foot.end]
 	if crc32.Checksum(index, castagnoli) != foot.sum {

@@ -60,7 +60,7 @@ func TestHugeLengths(t *testing.T) {
 	}
 }
 
-// memoryInChild is openInChild, and the most memory that the child had, in bytes.
+// memoryInChild runs openInChild, and also returns the child's peak memory, in bytes.
 func memoryInChild(t *testing.T, dir string) (string, int64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestInChild$", "-test.timeout=60s")

@@ -44,7 +44,7 @@
 //
 // # Damage
 //
-// Badger believes lengths that it reads. Open checks them first (bounds.go): no
+// Badger trusts the lengths that it reads. Open checks them first (bounds.go): no
 // damaged length makes it allocate more than a few MiB.
 //
 // Badger takes a table block that it cannot decode for the end of that table:

@@ -167,7 +167,7 @@ func (r *room) syncManifest(f *os.File, sync func(*os.File) error) error {
 	select {} // returning an error has Badger delete the new tables, success the old ones
 }
 
-// unbind forgets tables that the manifest has given up.
+// unbind forgets tables that the manifest no longer names.
 func (r *room) unbind(made, dropped []uint64) {
 	if r.bound == nil {
 		return
@@ -176,7 +176,7 @@ func (r *room) unbind(made, dropped []uint64) {
 	r.bound.forget(tableNames(gone)...)
 }
 
-// tableNames gives the names of tables in their directory.
+// tableNames returns the file names of tables.
 func tableNames(ids []uint64) []string {
 	var names []string
 	for _, id := range ids {

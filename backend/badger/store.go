@@ -262,8 +262,8 @@ func (s *Store) letGo() bool {
 	return oldest == s.last
 }
 
-// Failed returns why no Update is accepted until the store is opened again; nil: it
-// accepts them.
+// Failed returns why no Update is accepted until the store is opened again, or nil if
+// Updates are accepted.
 func (s *Store) Failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

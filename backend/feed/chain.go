@@ -19,14 +19,14 @@ const (
 	chainedHead = 2 + chainSize // bytes of a record before its time
 )
 
-// headKey is where the chain ends: the number of the last event, and the chain up to it.
+// headKey is the key of the chain's end: the number of the last event, and the chain up to it.
 var headKey = []byte{Family, 'h'}
 
-// errGap is what decode answers for a gap record.
+// errGap is the error of decode for a gap record.
 var errGap = errors.New("a gap of the feed")
 
-// link returns the chain up to the event of number seq, whose record is b; the place
-// of the chain in b is not looked at.
+// link returns the chain up to the event of number seq, whose record is b. It ignores
+// the bytes of b that hold the chain.
 func link(before [chainSize]byte, seq uint64, b []byte) [chainSize]byte {
 	h := sha256.New()
 	h.Write(before[:])
@@ -36,7 +36,7 @@ func link(before [chainSize]byte, seq uint64, b []byte) [chainSize]byte {
 	return [chainSize]byte(h.Sum(nil))
 }
 
-// head reads where the chain ends; zeros if there is none yet.
+// head reads the chain's end, which is zero if no event has a chain yet.
 func head(kv backend.Tx) (seq uint64, chain [chainSize]byte, err error) {
 	b, err := kv.Get(headKey)
 	switch {
@@ -82,7 +82,7 @@ func decodeGap(b []byte) (g gap, ok bool) {
 	return gap{[chainSize]byte(b[1:]), count}, n > 0
 }
 
-// Verdict is what Verify found.
+// Verdict is the result of Verify.
 type Verdict struct {
 	Events    uint64 // in the chain
 	Unchained uint64 // from before there was a chain

@@ -17,8 +17,8 @@
 //   - Repeated changes of one node by one agent need one event, as long as no
 //     reader was given it: who calls Put asks [Feed.Fresh] first.
 //   - Denials of the last second are lost when the daemon is killed.
-//   - What is older than the options say goes, and of too many events the oldest of
-//     the agents that have most ([Feed.Trim]).
+//   - [Feed.Trim] removes events that are older than the options allow, and of too many
+//     events the oldest of the agents that have most.
 //   - Each event carries a hash of all before it ([Feed.Verify]).
 //   - The package knows no rights: readers see everything. policy/view narrows.
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/warrenfs/warren/backend"
 )
 
-// share is who an event is counted for: the changes of an agent, and what it was
-// refused, have a share each.
+// share names what an event is counted for: the changes and the denials of an agent
+// have a share each.
 type share struct {
 	agent  string
 	denied bool
@@ -17,9 +17,9 @@ type share struct {
 
 func (e *Event) share() share { return share{e.Agent, e.Flags&Denied != 0} }
 
-// Trim removes events that are too old, by both clocks, or too many. Of these an agent
-// with many loses its own oldest first: each has an equal share of MaxEvents, and what
-// some do not use the others have. A quarter is for denials.
+// Trim removes events that are too old, by both clocks, or too many. Of too many events
+// an agent with many loses its own oldest first. Each agent has an equal share of
+// MaxEvents; what one does not use is divided among the others. A quarter is for denials.
 func (f *Feed) Trim(ctx context.Context) error {
 	f.trimming.Lock()
 	defer f.trimming.Unlock()
@@ -46,7 +46,7 @@ func (f *Feed) Trim(ctx context.Context) error {
 	})
 }
 
-// counts counts the events of each share that are not too old; nil where there cannot
+// counts returns how many events of each share are not too old, or nil if there cannot
 // be too many.
 func (f *Feed) counts(ctx context.Context, oldest backend.Time) (map[share]uint64, error) {
 	if n := f.number.Load(); n >= 0 && uint64(n) <= f.opts.MaxEvents {
@@ -71,8 +71,8 @@ func (f *Feed) counts(ctx context.Context, oldest backend.Time) (map[share]uint6
 	return out, err
 }
 
-// surplusOf returns how many events each share has too many, so that at most limit
-// are left. Of a long feed some more go, so that it need not be counted each time.
+// surplusOf returns how many events each share must lose so that at most limit are
+// left. A long feed loses some more, so that it need not be counted each time.
 func surplusOf(counts map[share]uint64, limit uint64) map[share]uint64 {
 	out := map[share]uint64{}
 	all := uint64(0)
@@ -103,7 +103,7 @@ func surplusOf(counts map[share]uint64, limit uint64) map[share]uint64 {
 	return out
 }
 
-// fill notes in out what each of counts has above an equal share of limit.
+// fill stores in out how many events each of counts has above an equal share of limit.
 func fill(out, counts map[share]uint64, limit uint64) {
 	left := uint64(len(counts))
 	for _, n := range slices.Sorted(maps.Values(counts)) {
@@ -172,8 +172,8 @@ func (s *step) do(kv backend.Tx) error {
 	return kv.Set(s.keys[last], s.gap.encode())
 }
 
-// plan finds what is to be done from a key on, trimBatch records at most, and where
-// the next plan begins: with the last gap, which may grow.
+// plan returns the steps for at most trimBatch records from a key on, and where the
+// next plan begins: with the last gap, which may grow.
 func (f *Feed) plan(ctx context.Context, from []byte, judge func(*Event) (gone, over bool)) (steps []step, next []byte, more bool, err error) {
 	err = f.store.View(ctx, func(kv backend.Tx) error {
 		var run step

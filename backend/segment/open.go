@@ -124,7 +124,7 @@ func Open(o Options) (*Content, error) {
 	return c, c.giveBallast()
 }
 
-// Dir is where the segments are. The log keeps its mark of them there.
+// Dir returns the directory of the segments. The log keeps its mark of them there.
 func (c *Content) Dir() dirfs.FS { return c.fs }
 
 // openSegment reads one header. Error: segments of two stores.

@@ -338,7 +338,7 @@ func (r *runner) copySome() {
 	r.checkData(b)
 }
 
-// takeSome gives b what a has from an offset on, and gathers what that leaves.
+// takeSome moves the content of a from an offset on to b, and gathers what that leaves.
 func (r *runner) takeSome(a, b *mnode) {
 	off := r.rnd.IntN(2) * r.rnd.IntN(len(a.data)+2)
 	err := r.with(func(tx *tree.Txn) (err error) {

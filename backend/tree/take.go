@@ -9,7 +9,7 @@ import (
 )
 
 // What one TakeContent may change: keys, and bytes of keys and values. Both leave
-// room for what content drivers add, at most two keys for each extent that goes.
+// space for what content drivers add, at most two keys for each removed extent.
 const (
 	takeKeys  = 9_000
 	takeBytes = backend.MaxTxBytes - 256<<10
@@ -73,8 +73,8 @@ func (tx *Txn) TakeContent(dst, src backend.Ino, off uint64) (backend.Attr, erro
 	return to.attr(tx.node(dst)), nil
 }
 
-// Rewritten returns a number that is another one after TakeContent or Amend changed the
-// file ino than before. It may change where the inode left the cache.
+// Rewritten returns a number that changes when TakeContent or Amend changes the file
+// ino. It may also change when the inode leaves the cache.
 func (tx *Txn) Rewritten(ino backend.Ino) (backend.LSN, error) {
 	n, err := tx.load(ino)
 	if err != nil {
@@ -83,7 +83,7 @@ func (tx *Txn) Rewritten(ino backend.Ino) (backend.LSN, error) {
 	return n.rewritten, nil
 }
 
-// take moves the extents of src from off on to dst, in place of those that dst has.
+// take moves the extents of src from off on to dst, in place of dst's own.
 func (w *writer) take(dst backend.Ino, to *record, src backend.Ino, from *record, off uint64) error {
 	moves, over, err := w.exchanged(dst, to, src, from, off)
 	if err != nil {
@@ -116,8 +116,8 @@ func (w *writer) take(dst backend.Ino, to *record, src backend.Ino, from *record
 	return w.err
 }
 
-// exchanged lists the extents of src to be moved, and those of dst in the way of them.
-// ErrFragmented: they are too many.
+// exchanged lists the extents of src to move, and the extents of dst that they replace.
+// It returns ErrFragmented if there are too many.
 func (w *writer) exchanged(dst backend.Ino, to *record, src backend.Ino, from *record, off uint64) (moves, over []extent, err error) {
 	keys, bytes := 0, 0
 	fits := func(e *extent, more int) error {
@@ -151,9 +151,9 @@ func (w *writer) exchanged(dst backend.Ino, to *record, src backend.Ino, from *r
 	return moves, over, err
 }
 
-// Gather writes the extents of a file from an offset on as fewer ones: those that
-// follow each other within one MiB. The content stays as it is. It returns where to
-// go on, 0 at the end of the file.
+// Gather joins the extents of a file from an offset on that follow each other within
+// 1 MiB. The content does not change. It returns the offset to go on from, 0 at the end
+// of the file.
 func (tx *Txn) Gather(ino backend.Ino, from uint64) (next uint64, err error) {
 	if err := tx.t.room.check(backend.MaxPutBytes); err != nil {
 		return 0, err

@@ -38,8 +38,8 @@ type Options struct {
 	// disk below. Where it is 0 what makes the store grow fails with NoSpace.
 	// nil: there is no bound.
 	FreeBytes func() (free, total uint64)
-	// Failure returns why the disk below cannot be asked, where FreeBytes is 0 for
-	// that reason. nil: it can.
+	// Failure returns why FreeBytes could not ask the disk and returned 0, or nil if
+	// it could.
 	Failure func() error
 	// ComingBytes tells how many bytes are about to be free, what is being merged
 	// below for example. While they are many, or while content is being dropped,

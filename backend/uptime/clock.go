@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// jump is how far the wall clock may drift before it counts as set.
+	// jump is the drift of the wall clock beyond which it counts as set.
 	jump = 10 * time.Second
 	// maxSpans bounds the jumps remembered; the oldest two spans become one.
 	maxSpans = 64
@@ -43,8 +43,8 @@ type Clock struct {
 	spans []span // oldest first, never empty; guarded by mu
 }
 
-// New returns a clock over the given sources. A nil boot: time passes as the wall
-// clock says.
+// New returns a clock over the given sources. If boot is nil, time passes by the wall
+// clock.
 func New(wall func() time.Time, boot func() time.Duration) *Clock {
 	if boot == nil {
 		start := wall()
@@ -96,14 +96,14 @@ func (c *Clock) look() (now time.Time, boot time.Duration, spans []span, set tim
 	return now, boot, c.spans, set
 }
 
-// Check returns by how much the wall clock was set since anything last asked the
-// clock; 0: it was not.
+// Check returns by how much the wall clock was set since the last call of any method;
+// 0 if it was not set.
 func (c *Clock) Check() time.Duration {
 	_, _, _, set := c.look()
 	return set
 }
 
-// Before returns a time of the wall clock: what was stamped before it is at least
+// Before returns a time of the wall clock: anything stamped before it is at least
 // age old by both clocks. The wall clock has shown nothing earlier during that age.
 func (c *Clock) Before(age time.Duration) time.Time {
 	age = min(max(age, 0), maxAge)
@@ -124,22 +124,22 @@ func (c *Clock) Before(age time.Duration) time.Time {
 	return first
 }
 
-// Deadline is when something that lasts for a time is over. The zero value: never.
+// Deadline is the time when something ends. The zero value never passes.
 type Deadline struct {
 	wall time.Time
 	boot time.Duration
 }
 
-// Until returns the deadline of what began and ends at these times of the wall
-// clock. From now on it lasts no longer than it was to last in all.
+// Until returns the deadline of something that begins and ends at these times of the
+// wall clock. From now on it lasts at most end minus begin.
 func (c *Clock) Until(begin, end time.Time) Deadline {
 	now, boot, _, _ := c.look()
 	left := min(max(end.Sub(begin), 0), end.Sub(now))
 	return Deadline{wall: end, boot: boot + min(left, maxAge)}
 }
 
-// Resumed is Until for a record that an earlier daemon wrote: time that passed
-// then counts too, if the clock was set back after it.
+// Resumed returns the same as Until for a record that an earlier daemon wrote: the time
+// that passed then counts too, if the clock was set back later.
 func (c *Clock) Resumed(begin, end time.Time) Deadline {
 	d := c.Until(begin, end)
 	if c.floor != nil {
@@ -149,8 +149,8 @@ func (c *Clock) Resumed(begin, end time.Time) Deadline {
 	return d
 }
 
-// Left returns how long it is until the deadline by the clock that comes first;
-// 0: it is over.
+// Left returns the time until the deadline by the clock that reaches it first; 0 if it
+// has passed.
 func (c *Clock) Left(d Deadline) time.Duration {
 	if d == (Deadline{}) {
 		return maxAge
@@ -162,7 +162,7 @@ func (c *Clock) Left(d Deadline) time.Duration {
 // Over reports whether a deadline has passed by either clock.
 func (c *Clock) Over(d Deadline) bool { return c.Left(d) == 0 }
 
-// saved is what Save writes.
+// saved is the JSON form of what Save writes.
 type saved struct {
 	ID    string        `json:"boot_id"`
 	Boot  time.Duration `json:"boot"`
@@ -200,8 +200,8 @@ func sound(s saved) bool {
 	return len(s.Spans) > 0 && len(s.Spans) <= maxSpans && sorted && s.Spans[0].Boot >= 0 && s.Spans[len(s.Spans)-1].Boot <= s.Boot
 }
 
-// lookAgain is how long WithDeadline sleeps at most: the wall clock may be set, and
-// timers stand still while the machine sleeps.
+// lookAgain is the longest sleep of WithDeadline: the wall clock may be set, and
+// timers stop while the machine sleeps.
 const lookAgain = time.Minute
 
 // WithDeadline returns a context that ends when d is over.

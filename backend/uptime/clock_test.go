@@ -31,7 +31,7 @@ func (c *clocks) pass(d time.Duration) { c.wall, c.boot = c.wall.Add(d), c.boot+
 // set sets the wall clock alone.
 func (c *clocks) set(d time.Duration) { c.wall = c.wall.Add(d) }
 
-// TestBefore: what is to be removed by age is that old by both clocks.
+// TestBefore: a file is removed by age only if it is that old by both clocks.
 func TestBefore(t *testing.T) {
 	for name, x := range map[string]struct {
 		do  func(c *clocks, look func())

@@ -180,7 +180,7 @@ func (r *redo) takeSeq() uint64 {
 	return seq
 }
 
-// newHeader is the header of a file that is about to be made; mu held, or Open.
+// newHeader returns the header of a new file. The caller holds mu, or is Open.
 func (s *Store) newHeader(seq uint64, first backend.LSN) header {
 	return header{seq: seq, first: first, driver: s.commit.committed,
 		session: s.dir.parts.session, parent: s.dir.parts.parent, run: s.dir.run}

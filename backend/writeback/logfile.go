@@ -22,7 +22,7 @@ const (
 	fileVersion = 1
 	fileHeader  = 4096 // records start here
 	headerUsed  = 56   // bytes of it that an older warren wrote
-	headerParts = 100  // bytes of it that one wrote which knew no run
+	headerParts = 100  // bytes of it that a warren without runs wrote
 	headerRun   = 120  // bytes of it that mean something
 
 	logSuffix     = ".log"

@@ -271,7 +271,7 @@ func (s *Store) newLog() error {
 	return nil
 }
 
-// SetAside gives the files of the log that an Open set aside: they are damaged, or
+// SetAside returns the files of the log that an Open set aside: they are damaged, or
 // have Updates behind one that is missing, which no power cut took. Nothing removes them.
 func (s *Store) SetAside() ([]string, error) {
 	names, err := s.dir.fs.List()

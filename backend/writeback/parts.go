@@ -19,7 +19,7 @@ const (
 	bulkMark = "generation"
 )
 
-// generation is what the driver knows of the other parts. It is zero in a store
+// generation is what the driver knows about the other parts. It is zero in a store
 // of an older warren.
 type generation struct {
 	session mark.Session
@@ -57,7 +57,7 @@ func (g generation) save(tx backend.Tx) error {
 // dirBulk is a Bulk that has a directory, which keeps a mark as well.
 type dirBulk interface{ Dir() dirfs.FS }
 
-// bulkDir is where Bulk keeps its files; nil: nowhere.
+// bulkDir returns the directory of Bulk's files, or nil if Bulk keeps none.
 func (o *Options) bulkDir() dirfs.FS {
 	if b, ok := o.Bulk.(dirBulk); ok {
 		return b.Dir()
@@ -65,8 +65,8 @@ func (o *Options) bulkDir() dirfs.FS {
 	return nil
 }
 
-// parts lets the driver, the log and Bulk's directory know of each other, so that one of
-// an older copy of the store is found beside newer ones.
+// parts lets the driver, the log and Bulk's directory know of each other, so that Open
+// finds a part from an older copy of the store beside newer parts.
 //
 // Each Open draws a session and takes the next tick: the marks have both, on disk,
 // before the driver commits them. While Updates are committed it takes another
@@ -82,8 +82,8 @@ type parts struct {
 	at   time.Time  // when the last tick was taken
 }
 
-// judgeParts compares the marks and the log's newest header with the driver. Error:
-// they are not of one copy of the store.
+// judgeParts compares the marks and the log's newest header with the driver. It fails
+// if they are not of one copy of the store.
 func (s *Store) judgeParts(st storeState, files []*scannedFile) (synced backend.LSN, err error) {
 	m, ok, err := mark.Read(s.opts.FS, logMark)
 	if err != nil {
@@ -151,9 +151,9 @@ func (p *parts) begin(st storeState) {
 	p.now = mark.Mark{Session: s, Parent: p.parent, Tick: st.generation.tick + 1, Driver: st.committed}
 }
 
-// markParts writes the first tick of the session to the marks. Where there is no room
-// for that the store goes on without, as it was, unless loss was accepted: then
-// an old mark would name what is lost.
+// markParts writes the first tick of the session to the marks. If the disk is full, the
+// store goes on with the old marks, unless loss was accepted: then an old mark would
+// name lost Updates.
 func (s *Store) markParts() error {
 	p := &s.dir.parts
 	s.mu.Lock()
@@ -198,8 +198,8 @@ func (s *Store) noted(err error) {
 	}
 }
 
-// tick gives the generation to commit next: one that both marks have on disk. Only the committer,
-// or Open, calls it. found is false where there is none.
+// tick returns the generation to commit next, which both marks have on disk. found is
+// false if there is no such generation. Only the committer, or Open, calls it.
 func (s *Store) tick() (g generation, found bool) {
 	p := &s.dir.parts
 	p.mu.Lock()
@@ -227,7 +227,7 @@ func (s *Store) tick() (g generation, found bool) {
 	return generation{p.session, p.next}, true
 }
 
-// noteCommitted notes in both marks what the driver has.
+// noteCommitted stores in both marks what the driver has committed.
 func (s *Store) noteCommitted(committed backend.LSN) { s.noted(s.dir.parts.noteCommitted(committed)) }
 
 func (p *parts) noteCommitted(committed backend.LSN) (err error) {

@@ -171,7 +171,7 @@ func TestPartsOfAnOlderWarren(t *testing.T) {
 	}
 }
 
-// synced gives a store of n synced Updates, killed, and the log file that has them.
+// synced returns a killed store of n synced Updates, and the log file that has them.
 func synced(t *testing.T, n int) (*disk, *mem.Store, string) {
 	t.Helper()
 	d, driver := newDisk(), mem.New(mem.Options{})

@@ -209,7 +209,7 @@ func (out *recovered) judge(files []*scannedFile, chain []record, taken int, com
 	}
 }
 
-// firstFrom is the first of the records that follow a missing one, or else the end
+// firstFrom returns the first of the records that follow a missing one, or else the end
 // of the newest file.
 func firstFrom(files []*scannedFile, rest []record) record {
 	if len(rest) > 0 {

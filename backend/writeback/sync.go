@@ -112,8 +112,8 @@ func (s *Store) leftBehind(lf *logFile) bool {
 	return s.redo.cur != lf
 }
 
-// makeDurable is syncLog with the way out: a file whose sync failed is never
-// trusted again, all pending Updates go to a new one. Errors: IO, NoSpace, DiskReadOnly, Interrupted.
+// makeDurable runs syncLog, and recovers the log if that fails: a file whose sync failed
+// is never trusted again, all pending Updates go to a new one. Errors: IO, NoSpace, DiskReadOnly, Interrupted.
 func (s *Store) makeDurable(ctx context.Context, lsn backend.LSN) error {
 	for {
 		err := s.syncLog(ctx, lsn)

@@ -190,7 +190,7 @@ administrator for all.
     warren project trust site --agent gaia     # gaia, in her own mounts
     warren project trust site --off`
 
-// trusting words who trusts a project's members.
+// trusting returns the text that names who trusts a project's members.
 func trusting(p control.Project) string {
 	out := slices.Clone(p.Trust)
 	if i := slices.Index(out, "*"); i >= 0 {

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// probeTime is how long the disk may take for one small file, before a store
-	// that is closing counts its disk as failed.
+	// probeTime is the longest time that the disk may take for one small file before
+	// a closing store counts its disk as failed.
 	probeTime = 5 * time.Second
 	// probeEvery is how often the disk is looked at while a store closes, and while
 	// the daemon serves.
 	probeEvery = time.Second
 )
 
-// moved returns an error if the store's directory is not where it was opened: all
-// files that are open still work, and none can be made. nil: it is there.
+// moved returns an error if the store's directory is not where it was opened. Open
+// files then still work, but no file can be created.
 func (s *store) moved() error {
 	var here, ours unix.Stat_t
 	err := unix.Stat(filepath.Join(s.dir, lockFile), &here)
@@ -41,7 +41,7 @@ func (s *store) moved() error {
 	return fmt.Errorf("the store's directory %s was renamed to %s under the daemon; rename it back, or stop the daemon and start it there", s.dir, filepath.Dir(at))
 }
 
-// failure returns why changes do not reach the disk, and what to do; nil: they do.
+// failure returns why changes do not reach the disk, and what to do, or nil if they do.
 // It touches the disk's metadata at most.
 func (s *store) failure() error {
 	if err := s.moved(); err != nil {
@@ -60,7 +60,7 @@ func (s *store) failure() error {
 	return nil
 }
 
-// mendText says what ends a failure of the disk.
+// mendText returns the text that explains how to end a failure of the disk.
 func mendText(restart bool) string {
 	if restart {
 		return "mend the disk (`dmesg` says more), then restart the daemon: its database accepts nothing until then"
@@ -68,7 +68,7 @@ func mendText(restart bool) string {
 	return "mend the disk (`dmesg` says more); the daemon goes on by itself then"
 }
 
-// diskReason names the disk's own error in err; "": there is none.
+// diskReason returns the name of the disk's own error in err, or "" if err has none.
 func diskReason(err error) string {
 	var errno syscall.Errno
 	switch {
@@ -107,8 +107,8 @@ func (s *store) watchDisk(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// probe writes a small file beside the store's own and syncs it. Error: the disk
-// fails, or takes too long. A full disk is no failure.
+// probe writes a small file beside the store's own and syncs it. It returns an error if
+// the disk fails or takes too long. A full disk is no failure.
 func (s *store) probe() error {
 	if err := s.moved(); err != nil {
 		return err
@@ -142,12 +142,12 @@ func writeProbe(dir string) error {
 	return unix.Fsync(fd)
 }
 
-// storeCloseTime is how long closing a store may take: it commits what is in
-// the log, and merges tables.
+// storeCloseTime is the longest time that closing a store may take: it commits what is
+// in the log, and merges tables.
 const storeCloseTime = 2 * time.Minute
 
 // closeWithin closes a store, or gives up: on a disk that fails, Badger tries
-// for ever. What the disk has is not lost by that: the log still has it.
+// for ever. Giving up loses nothing that is on disk: the log still has it.
 func closeWithin(s *store, limit time.Duration) error {
 	if err := s.probe(); err != nil {
 		return notClosed(s, err)
@@ -170,7 +170,7 @@ func closeWithin(s *store, limit time.Duration) error {
 	}
 }
 
-// notClosed is the error for a store that was left as it is.
+// notClosed returns the error for a store that was left as it is.
 func notClosed(s *store, err error) error {
 	return fmt.Errorf("%w\nThe store %s was left as it is. What was synced before is on the disk, and the next start reads it", err, s.dir)
 }

@@ -23,7 +23,7 @@ const gitTime = 10 * time.Minute
 const gitEnd = 5 * time.Second
 
 // gitRunner returns the function that runs git for an agent's tools, by `warren run`
-// with --only. Only the administrator may ask for that: nil for any other caller.
+// with --only. It returns nil if the caller is not the administrator.
 func (a *app) gitRunner(keys deployKeys) mcp.Git {
 	if unix.Access(a.socketPath(), unix.W_OK) != nil {
 		return nil
@@ -59,8 +59,8 @@ func (a *app) gitRunner(keys deployKeys) mcp.Git {
 func gitRun(c mcp.GitCall) []string {
 	args := append([]string{"run", "--agent", c.Agent, "--workdir", c.Dir}, onlyArgs(c)...)
 	if !c.Spawn {
-		// One process, git itself: whatever the repository says by then, and
-		// whichever agent writes into it while git runs, no other program is started.
+		// One process, git itself: no other program is started, even if an agent
+		// writes into the repository while git runs.
 		args = append(args, "--limit", "procs=1")
 	}
 	if !c.Net {
@@ -88,7 +88,7 @@ func onlyArgs(c mcp.GitCall) (args []string) {
 	return args
 }
 
-// haveFile makes an empty file of an agent's where none is, with its directories.
+// haveFile creates an empty file of an agent and its directories, if the file is missing.
 func (a *app) haveFile(ctx context.Context, agent, file string) error {
 	c := a.client()
 	if _, err := c.MakeDir(ctx, control.MakeDir{Agent: agent, Path: path.Dir(file), Mode: 0o700, Parents: true}); err != nil {

@@ -47,7 +47,7 @@ func cgroupMemory(list, root string) int64 {
 		default:
 			continue
 		}
-		// In a container the path may be the host's: what is not there has no limit.
+		// In a container the path may be the host's: a missing file means no limit.
 		for dir := filepath.Join("/", at); ; dir = filepath.Dir(dir) {
 			text, err := os.ReadFile(filepath.Join(top, dir, file))
 			if n, perr := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && perr == nil && n > 0 {

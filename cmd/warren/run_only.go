@@ -40,7 +40,7 @@ func parseParts(name string, values []string) (parts []control.RunPart, err erro
 }
 
 // confine narrows s to the parts that only names, in the form of parseParts, and to
-// the minimal host. A part that the agent's mode does not show is refused.
+// the minimal host. It fails for a part that the agent's mode does not show.
 func (s *sandboxSpec) confine(only []string) error {
 	parts, err := parseParts("only", only)
 	if err != nil {
@@ -64,8 +64,8 @@ func covers(a, b control.RunPart) bool {
 	return below && (a.Write || !b.Write)
 }
 
-// minimalEnv returns the environment of a confined command: the variables of the
-// caller's that reach the network through a proxy, and those that --env names.
+// minimalEnv returns the environment of a confined command: the caller's proxy
+// variables, and the variables that --env names.
 func minimalEnv(env map[string]string, net bool) map[string]string {
 	out := map[string]string{"HOME": "/tmp", "TMPDIR": "/tmp", "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "SHELL": "/bin/sh"}
 	keep := []string{"USER", "LOGNAME", "WARREN_AGENT", "TZ"}

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// abi is how a kernel numbers what closes the ways out that a network namespace leaves.
+// abi lists the system calls of one architecture that can leave a network namespace.
 type abi struct {
 	arch    uint32   // AUDIT_ARCH_…
 	socket  []uint32 // socket(2)
 	refused []uint32 // what makes sockets without saying of which family
 }
 
-// abis are those of this architecture: its own, and that of 32-bit programs.
+// abis are the ABIs of this architecture: its own, and the one of 32-bit programs.
 var abis = map[string][]abi{
 	"amd64": {
 		{unix.AUDIT_ARCH_X86_64, []uint32{41}, []uint32{425}},

@@ -20,8 +20,8 @@ import (
 // Docker does not give to a container's root.
 var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP}
 
-// runInTerminal is startSandbox with this process's standard files, none of which the
-// command gets as it is if it is a terminal or a regular file.
+// runInTerminal runs startSandbox with this process's standard files. The command gets
+// none of them directly that is a terminal or a regular file.
 func runInTerminal(ctx context.Context, spec *sandboxSpec) (code int, err error) {
 	files, relays, err := stdFiles(spec.UID, spec.GID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // terminal is the command's own terminal, which stands between it and the
 // caller's: a command that had the caller's could read what is typed there, type
-// into it, and leave it set otherwise. A nil *terminal is none.
+// into it, and leave it set otherwise. A nil *terminal means that the command has none.
 type terminal struct {
 	master, slave *os.File
 	caller        *os.File    // the caller's, for what the command shows
@@ -24,9 +24,9 @@ type terminal struct {
 	resized       chan os.Signal
 }
 
-// openTerminal makes a terminal for a command of uid in the place of all of files that
-// are terminals; nil if none is. Only if standard input is one, what is typed reaches
-// the command.
+// openTerminal makes a terminal for a command of uid, in place of all of files that
+// are terminals. It returns nil if none of them is. What is typed reaches the command
+// only if standard input is a terminal.
 func openTerminal(files *[3]*os.File, uid, gid uint32) (_ *terminal, err error) {
 	t := &terminal{first: -1, shown: make(chan struct{}), resized: make(chan os.Signal, 1)}
 	for _, i := range []int{1, 2, 0} {

@@ -127,7 +127,7 @@ type repo struct {
 	env   []string
 
 	protocols []string
-	remotes   []string  // those that remotesKey lists
+	remotes   []string  // as remotesKey lists them
 	keys      []string  // of the repository's configuration
 	set       []setting // over the repository's own configuration
 	filters   []string  // content filters that are not run
@@ -243,8 +243,8 @@ func (s *Server) gitIn(ctx context.Context, dir string) (*repo, error) {
 	return &repo{s: s, agent: &agent, dir: dir, env: env, protocols: protocols, remotes: remotes, set: gitSafe}, nil
 }
 
-// prepared returns c with what every run of git in this repository has. KindInvalid: an
-// argument contains a NUL.
+// prepared returns c with the settings of every run of git in this repository. It fails
+// with KindInvalid if an argument contains a NUL.
 func (r *repo) prepared(c GitCall) (GitCall, error) {
 	if slices.ContainsFunc(c.Args, func(a string) bool { return strings.ContainsRune(a, 0) }) {
 		return c, control.Errorf(control.KindInvalid, "git: an argument contains a NUL")
@@ -337,14 +337,14 @@ func (r *repo) change(ctx context.Context, command ...string) (GitAnswer, error)
 	return r.call(ctx, GitCall{Args: command, Write: true})
 }
 
-// must is run of a command that has to work. KindInvalid: git failed, with its own
-// words; or it printed more than is kept, and a part would be a wrong answer.
+// must runs a command that has to succeed. It fails with KindInvalid and git's message
+// if git fails, or if git prints more than is kept: a part would be a wrong answer.
 func (r *repo) must(ctx context.Context, command ...string) (string, error) {
 	got, err := r.run(ctx, command...)
 	return got.text(command[0], err)
 }
 
-// text returns the output of a command that has to work, as must does.
+// text returns the output of a command that has to succeed, as must does.
 func (a GitAnswer) text(command string, err error) (string, error) {
 	switch {
 	case err != nil:

@@ -18,7 +18,7 @@ import (
 // project. An entry is a URL, or a prefix of URLs that ends with an asterisk.
 const remotesKey = "git.remotes"
 
-// GitHost is the server that ssh may talk to in one run, whatever URL git passes on.
+// GitHost is the server that ssh may connect to in one run, whatever URL git passes on.
 type GitHost struct{ User, Name, Port string }
 
 // remoteURL is a URL of a remote, as git uses it.
@@ -36,7 +36,7 @@ var (
 	scpForm  = regexp.MustCompile(`^(?:([A-Za-z0-9._-]+)@)?([A-Za-z0-9.-]+):([^:].*)$`)
 )
 
-// parseRemote reads a URL in one of git's forms. KindInvalid: it has none of them.
+// parseRemote reads a URL in one of git's forms. It fails with KindInvalid for any other text.
 func parseRemote(text string) (u remoteURL, err error) {
 	invalid := control.Errorf(control.KindInvalid, "%q is not a URL for git: want https://…, ssh://… or user@host:path", text)
 	u.text = text
@@ -81,7 +81,7 @@ func parseRemote(text string) (u remoteURL, err error) {
 	return u, nil
 }
 
-// approvedBy reports whether the list of remotesKey has u.
+// approvedBy reports whether the list of remotesKey includes u.
 func (u remoteURL) approvedBy(list []string) bool {
 	plain := func(s string) string { return strings.TrimSuffix(strings.TrimSuffix(s, "/"), ".git") }
 	return slices.ContainsFunc(list, func(entry string) bool {
@@ -93,10 +93,10 @@ func (u remoteURL) approvedBy(list []string) bool {
 }
 
 // route fills in what a run of git needs to reach urls: which protocol, which ssh
-// server with which key, which repositories of the tree. named: the caller of the
-// tool named the URL itself, no file did. The urls are those that git uses after all
-// rewriting. If the configuration changes between this and the run, git still reaches
-// only that: the rest of the tree is absent, and ssh goes to that host.
+// server with which key, which repositories of the tree. named is true if the caller of
+// the tool named the URL itself, and no file did. The urls are the ones that git uses
+// after all rewriting. If the configuration changes between this and the run, git still
+// reaches nothing else: the rest of the tree is absent, and ssh connects to that host.
 func (r *repo) route(c *GitCall, urls []string, push, named bool) error {
 	c.Spawn, c.Write = true, true
 	for _, text := range urls {
@@ -155,7 +155,7 @@ func (r *repo) remote(ctx context.Context, side, remote string, command ...strin
 	return r.reach(ctx, side, urls, false, command...)
 }
 
-// reach is remote for URLs that are known. named is as for route.
+// reach does the same as remote for known URLs. named is as for route.
 func (r *repo) reach(ctx context.Context, side string, urls []string, named bool, command ...string) (GitAnswer, error) {
 	var c GitCall
 	if err := r.route(&c, urls, side == "receive-pack", named); err != nil {
@@ -173,9 +173,9 @@ func (r *repo) reach(ctx context.Context, side string, urls []string, named bool
 	return got, err
 }
 
-// otherSide returns the command that runs at the other end. Of a repository in the
-// tree it runs nothing that the repository says: no hooks, and no checkout, which has
-// filters.
+// otherSide returns the command that runs at the other end. For a repository in the
+// tree, the command runs nothing that the repository configures: no hooks, and no
+// checkout, which has filters.
 func otherSide(c GitCall, side string) string {
 	if c.Net {
 		return "git-" + side

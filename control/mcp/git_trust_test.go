@@ -144,7 +144,7 @@ func serveSSH(t *testing.T, top string, allowed ssh.PublicKey) *sshRemotes {
 	return r
 }
 
-// serveSSHConn runs git-upload-pack and git-receive-pack for one connection.
+// serveSSHConn runs git-upload-pack and git-receive-pack on one connection.
 func serveSSHConn(c net.Conn, config *ssh.ServerConfig, top string) {
 	defer c.Close()
 	_, channels, requests, err := ssh.NewServerConn(c, config)

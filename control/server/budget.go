@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// searchTime is how much processor time one search may take.
+// searchTime is the processor time that one search may take.
 const searchTime = 10 * time.Second
 
-// errSpent ends the context of what has used up its processor time.
+// errSpent is the cause that ends a context whose processor time is used up.
 var errSpent = errors.New("the processor time is used up")
 
 // budget is the processor time that the goroutines of one request may take
@@ -27,8 +27,8 @@ type budget struct {
 	running map[int]time.Duration // by thread: what its clock showed when it began
 }
 
-// withBudget returns a context that ends with the cause errSpent when what is run
-// under the budget has taken limit. done is to be called in the end.
+// withBudget returns a context that ends with the cause errSpent when the functions run
+// under the budget have taken limit. The caller must call done in the end.
 func withBudget(ctx context.Context, limit time.Duration) (_ context.Context, b *budget, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b = &budget{limit: limit, stop: cancel, running: map[int]time.Duration{}}
@@ -81,8 +81,8 @@ func (b *budget) used() time.Duration {
 	return sum
 }
 
-// threadTime returns the processor time that a thread of this process has taken: 0
-// if there is no such clock.
+// threadTime returns the processor time that a thread of this process has taken, or 0
+// if the thread has no such clock.
 func threadTime(tid int) time.Duration {
 	const perThread, scheduler = 4, 2 // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED
 	var t unix.Timespec

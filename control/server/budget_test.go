@@ -13,8 +13,8 @@ import (
 	"github.com/warrenfs/warren/control"
 )
 
-// TestSearchHasABudget: an expression that would take long is stopped, and what was
-// found by then is told.
+// TestSearchHasABudget: an expression that would take long is stopped, and the matches
+// found by then are returned.
 func TestSearchHasABudget(t *testing.T) {
 	f := newFixture(t)
 	f.soul("a")

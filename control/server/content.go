@@ -37,8 +37,8 @@ func (s *Server) fsRead(w http.ResponseWriter, r *http.Request) error {
 	return &backend.Error{Op: "read", Path: p, Kind: backend.Conflict, Err: errChanged}
 }
 
-// stream answers with all of a file. NotFound: there is none, or it was replaced, or
-// rewritten in place, before its first byte was sent.
+// stream writes all of a file to w. It fails with NotFound if the file is missing, or if
+// it was replaced or rewritten in place before its first byte was sent.
 func (s *Server) stream(w http.ResponseWriter, v *view.View, p, match string) error {
 	f, err := readable(v, p)
 	if err != nil {

@@ -95,7 +95,7 @@ func (s *Server) showLog(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, out)
 }
 
-// verifyLog answers whether something was taken out of the feed.
+// verifyLog writes whether events were removed from the feed.
 func (s *Server) verifyLog(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.viewOf(askerOf(r))
 	if err != nil {

@@ -59,13 +59,13 @@ func (s *Server) listMounts(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, out)
 }
 
-// Whose other agents' files are shown as in a mount.
+// Owners that a mount can show other agents' files with.
 const (
 	ownerAgent = "agent"
 	ownerMount = "mount"
 )
 
-// checkOwner refuses what control.MountSpec.Owner cannot be.
+// checkOwner fails if owner is not a value of control.MountSpec.Owner.
 func checkOwner(owner string) error {
 	switch owner {
 	case "", ownerAgent, ownerMount:

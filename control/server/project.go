@@ -80,7 +80,7 @@ func (s *Server) setMember(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, apiProject(p))
 }
 
-// setTrust lets a member speak for itself, an orchestrator for itself and for all members, and
+// setTrust lets a member decide for itself, an orchestrator for itself and for all members, and
 // the administrator for anybody.
 func (s *Server) setTrust(w http.ResponseWriter, r *http.Request) error {
 	var c control.Trust

@@ -141,7 +141,7 @@ func (x *search) roots() (out []view.Found, err error) {
 	return out, nil
 }
 
-// run walks, looks and writes, until all is done, the processor time is used up, or
+// run walks, searches and writes until all is done, the processor time is used up, or
 // asked ends.
 func (x *search) run(asked context.Context, limit time.Duration, roots []view.Found, w http.ResponseWriter) error {
 	ctx, cpu, done := withBudget(asked, limit)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// lookTime bounds one look-up: a process that has not ended it then is killed.
+	// lookTime bounds one look-up: a process that takes longer is killed.
 	lookTime = 5 * time.Second
-	// idleTime is how long the process lives without a visit.
+	// idleTime is the time without a visit after which the process ends.
 	idleTime = time.Minute
 	// maxStuck bounds the processes that were killed and have not ended.
 	maxStuck = 4
@@ -45,8 +45,8 @@ type Client struct {
 // New returns a client whose process is exe, started as Stage.
 func New(exe string, log *slog.Logger) *Client { return &Client{exe: exe, log: log} }
 
-// Look looks v up. Errors: ErrLate; a syscall.Errno, of which ENOENT says that
-// v.Path leads to no such directory; others if no process can be asked.
+// Look looks v up. Errors: ErrLate; a syscall.Errno, of which ENOENT means that
+// v.Path does not lead to the directory; others if no process can be asked.
 func (c *Client) Look(v Visit) error {
 	for again := true; ; again = false {
 		p, err := c.process()

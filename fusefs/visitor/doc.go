@@ -2,7 +2,7 @@
 // that serves them: the daemon must never touch a mount of its own.
 //
 // A kernel moves a directory that it holds to a new name when a process looks
-// that name up. Nothing else makes it do so, and no notice says a new name. So
+// that name up. Nothing else makes it do so, and no notice carries a new name. So
 // where a directory was renamed through another mount or the API, package fusefs
 // has its new name looked up in every mount whose kernel holds it.
 //

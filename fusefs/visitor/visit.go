@@ -33,7 +33,7 @@ type request struct {
 	Visit Visit
 }
 
-// reply says how a visit ended. Errno 0: Path leads to Node.
+// reply is the result of a visit. Errno is 0 if Path leads to Node.
 type reply struct {
 	ID    uint64
 	Errno syscall.Errno
@@ -60,8 +60,8 @@ func Run(in io.Reader, out io.Writer) int {
 	}
 }
 
-// staleTime is how long a look-up is tried again that the kernel ends with
-// ESTALE: a rename in the mount holds what it needs to move the directory.
+// staleTime bounds the retries of a look-up that the kernel ends with ESTALE: a rename
+// in the mount holds a lock that moving the directory needs.
 const staleTime = 200 * time.Millisecond
 
 // look looks v up in the calling thread, whose ids it may change.
@@ -84,7 +84,7 @@ func (v *Visit) look() syscall.Errno {
 	}
 }
 
-// root opens the mount's root. ENODEV: another mount is at v.Dir.
+// root opens the mount's root. It fails with ENODEV if another mount is at v.Dir.
 func (v *Visit) root() (int, syscall.Errno) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, v.Dir, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
@@ -102,11 +102,11 @@ func (v *Visit) root() (int, syscall.Errno) {
 	return fd, 0
 }
 
-// maxPiece is how much of a path one system call is asked for: PATH_MAX is 4,096
+// maxPiece is the number of bytes of a path that one system call gets: PATH_MAX is 4,096
 // bytes, and a name has at most 255.
 const maxPiece = 3800
 
-// walk looks v.Path up from root. ENOENT: it leads to another directory.
+// walk looks v.Path up from root. It fails with ENOENT if the path leads to another directory.
 func (v *Visit) walk(root int) syscall.Errno {
 	at := root
 	defer func() {
@@ -138,7 +138,7 @@ func (v *Visit) walk(root int) syscall.Errno {
 	return errno
 }
 
-// stat asks for what the kernel knows of fd, without a request to the daemon.
+// stat returns the attributes of fd that the kernel knows, without a request to the daemon.
 func stat(fd int, mask int) (st unix.Statx_t, errno syscall.Errno) {
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, mask, &st)
 	return st, errnoOf(err)

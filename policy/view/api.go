@@ -61,7 +61,7 @@ type Request struct {
 	KillPriv bool
 	// Handle: a size is set through an open file, whose opening was decided on.
 	Handle bool
-	// Touch: both times are set to the present, which who may write may do.
+	// Touch: both times are set to the present, which anyone with write access may do.
 	Touch bool
 	Umask uint32 // of who makes a node, with Options.ACL; else it is off the mode already
 }
@@ -127,16 +127,17 @@ type Revocation struct {
 	// the shown mode bits of every node of them that the kernel holds must go.
 	Changed []backend.VolumeID
 	// Names: in directories that the view saw before, and still does, other names
-	// may be there now, or may be searched for no more. No name or absence may be answered from a cache.
+	// may be there now, or a search may not be allowed any more. No name or absence may be
+	// answered from a cache.
 	Names bool
 	// Standing tells what the view may do with a node now. It takes the lock
 	// of the node's volume, so the caller must not hold a lock that an
 	// Observer's methods take. The mount asks it of the nodes its kernel
 	// holds: of all of them if Gone is not empty, else of those in Changed.
 	Standing func(backend.NodeID) Standing
-	// Above returns the name that leads to a directory, also to one that is hidden: it
-	// is for notices to the kernel that holds it. false: it has none, or is no
-	// directory. Locks as Standing.
+	// Above returns the name that leads to a directory, even a hidden one: it is for
+	// notices to the kernel that holds the directory. It returns false for a directory
+	// without a name, and for any other node. Locks as Standing.
 	Above func(backend.NodeID) (Edge, bool)
 }
 

@@ -73,7 +73,7 @@ func (c *call) open(ino backend.Ino, f OpenFlags) error {
 	return nil
 }
 
-// rights are the mode bits that an open needs.
+// rights returns the mode bits that an open needs.
 func (f OpenFlags) rights() (want uint32) {
 	switch {
 	case f.Exec:

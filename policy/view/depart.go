@@ -72,9 +72,9 @@ func (s *Space) told(of func(*View) bool) (out []*View) {
 	return out
 }
 
-// settle leaves those whose node was moved to where the view does not look, and
-// has the others keep what their kernels hold. The change is done, the lock still
-// held.
+// settle reduces d to the views that do not see the new place of a moved node. The other
+// views keep the nodes that their kernels hold. The change is done, and the lock is
+// still held.
 func (d *departures) settle(c *call) error {
 	left := (*d)[:0]
 	for _, x := range *d {

@@ -80,7 +80,7 @@ func (c *call) holds(cond Cond, pl *place) error {
 	return nil
 }
 
-// keepOld gives the file pl, which is about to be replaced, the name that p asks for.
+// keepOld links the file pl, which is about to be replaced, to the name that p asks for.
 // The lock is held.
 func (c *call) keepOld(pl *place, p *Publication) error {
 	if p == nil {
@@ -100,8 +100,8 @@ func (c *call) keepOld(pl *place, p *Publication) error {
 }
 
 // ownPublication fails with a Conflict unless the view's author published the file pl
-// under name, and nobody else has changed it since. Another name means that it
-// was renamed: then whoever did so has other plans with it. The lock is held.
+// under name, and nobody else has changed it since. Another name means that the file
+// was renamed, so it may serve another purpose now. The lock is held.
 func (c *call) ownPublication(pl *place, name string) error {
 	mark, err := c.tx.GetXattr(pl.ino(), publishedAs)
 	if err != nil && !errors.Is(err, backend.NoData) {
@@ -114,7 +114,7 @@ func (c *call) ownPublication(pl *place, name string) error {
 	return err
 }
 
-// errTaken is the failure to publish over what is not the publisher's.
+// errTaken is the error of publishing over a file that is not the publisher's.
 var errTaken = &backend.Error{Kind: backend.Conflict, Err: errors.New("it is not the publisher's")}
 
 // Published fails with a Conflict unless the view may replace the file node, named

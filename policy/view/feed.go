@@ -149,8 +149,8 @@ func (v *View) FeedWait(ctx context.Context, after uint64) error {
 	return v.s.feed.Wait(ctx, after)
 }
 
-// FeedVerify follows the chain of the whole feed. Denied to a view that may not know of
-// all of it: it counts what others do.
+// FeedVerify follows the chain of the whole feed. It fails with Denied for a view that is
+// not allowed to know of all of it, because the result counts what others do.
 func (v *View) FeedVerify(ctx context.Context) (feed.Verdict, error) {
 	switch {
 	case v.s.feed == nil:

@@ -23,7 +23,7 @@ func (v *View) ReadFile(path string, limit int64) (data []byte, a backend.Attr, 
 	return data, a, err
 }
 
-// readFile does it once; again tells that the file went, or grew, while it was read.
+// readFile reads the file once. again is true if the file was removed, or grew, during the read.
 func (v *View) readFile(path string, limit int64) (data []byte, attr backend.Attr, again bool, err error) {
 	a, err := v.Resolve(path)
 	if err != nil {
@@ -56,10 +56,10 @@ func (v *View) WriteFile(path string, data []byte, mode uint32) (backend.Attr, e
 }
 
 // Put makes all of body the content of the file at a tree path, whole or not at
-// all, and tells under which name. A mode of 0 keeps an existing file's, and is
+// all, and returns the file. A mode of 0 keeps an existing file's, and is
 // 0644 for a new one; another is set on both. An existing file stays the one it is,
-// with its names, owner, birth time and extended attributes (but security.capability,
-// which writing takes away): readers, and a crash, find its old content or the new one.
+// with its names, owner, birth time and extended attributes (except security.capability,
+// which writing removes): readers, and a crash, find its old content or the new one.
 // An error of body is returned as it is. TooBig: neither fits in one step.
 func (v *View) Put(path string, body io.Reader, mode uint32) (Found, error) {
 	f, _, err := v.put(path, body, walk{create: true}, putting{mode: mode})
@@ -73,10 +73,10 @@ func (v *View) PutHere(path string, body io.Reader, mode uint32) (Found, error) 
 	return f, err
 }
 
-// ReplaceHere is PutHere that replaces an existing file by another one, which gets its
-// name, owner, extended attributes, and who made it and when, if cond holds where it
-// takes effect. Other names of the old file keep the old content: whoever put the file
-// there cannot redirect the write.
+// ReplaceHere does the same as PutHere, but replaces an existing file by a new one, if
+// cond holds at that moment. The new file gets the old one's name, owner, extended
+// attributes, creator and creation time. Other names of the old file keep the old
+// content, so the agent that put the file there cannot redirect the write.
 func (v *View) ReplaceHere(path string, body io.Reader, mode uint32, cond Cond) (Found, error) {
 	f, _, err := v.put(path, body, walk{create: true, stop: true}, putting{mode: mode, replaces: true, cond: cond})
 	return f, err

@@ -31,9 +31,9 @@ const (
 	capFsetid        = 4
 )
 
-// Privileges answers what a request does not say of the thread that makes it. It is
-// asked only where the caller's ids do not suffice, with a volume's lock held: it
-// must not call the view.
+// Privileges reports what a request does not include about its thread. The view calls it
+// only if the caller's ids do not suffice, with a volume's lock held: it must not call
+// the view.
 type Privileges interface {
 	// Capable reports whether the thread pid has a capability over a file of uid and
 	// gid.
@@ -103,7 +103,7 @@ func (c *call) permitTaking(dir, pl *place) error {
 	return backend.NotPermitted
 }
 
-// permitTakingNode is permitTaking for a node that no place was made of.
+// permitTakingNode does the same as permitTaking for a node without a place.
 func (c *call) permitTakingNode(dir *place, ino backend.Ino) error {
 	if !c.checksModes() {
 		return nil
@@ -142,7 +142,7 @@ func (c *call) permitSet(pl *place, s *backend.SetAttr) error {
 	return nil
 }
 
-// permitTimes is permitSet for a size and for times.
+// permitTimes does the part of permitSet for a size and for times.
 func (c *call) permitTimes(pl *place, s *backend.SetAttr) error {
 	switch {
 	case s.Size != nil && c.r.Handle:

@@ -11,34 +11,34 @@ import (
 // Owners (Options.Owners). A file stored as "the owner's" belongs to the agent that made it.
 // The view shows the files of its own agent, and those without an agent, as the mount's user;
 // another agent's under the uid that `warren run` gives that agent. So what checks owners, such as git
-// and ssh, sees whose words it would act on. Nobody is shown where that protects:
+// and ssh, sees which agent's files it would act on. The owner is nobody where that protects:
 //
 //   - for a file that another agent changed last;
 //   - for a directory of a volume that other agents may write to: one of them may have changed
 //     what is in it, as in .git/config;
-//   - for a file of an agent that is gone, or that the view may not know of.
+//   - for a file of an agent that was removed, or that the view is not allowed to know of.
 //
-// Agents above the view's own count as itself where they only change its files. So do the members of a project
-// that were told to trust each other (policy.Facts.Trusts).
+// Agents above the view's own count as the view's agent if they only change its files. So do the
+// members of a project where trust is set (policy.Facts.Trusts).
 
 // nobody is the uid and gid of files that no single agent answers for.
 const nobody = 65534
 
-// ownKey reports whether key is the view's agent, or nobody's.
+// ownKey reports whether key is the view's agent, or empty.
 func (c *call) ownKey(key string) bool { return key == "" || key == c.v.o.Agent }
 
-// trusts reports whether the view takes what another agent made here for its agent's own.
+// trusts reports whether the view's agent trusts what another agent made in this volume.
 func (c *call) trusts(f *policy.Facts, key string) bool {
 	return c.label.Kind == KindProject && f.Trusts(c.label.Owner, c.v.o.Agent, key)
 }
 
-// shownUID is the uid of pl's owner as the view shows it.
+// shownUID returns the uid of pl's owner as the view shows it.
 func (c *call) shownUID(pl *place) uint32 { return c.shownID(pl, pl.attr.UID, c.v.o.UID) }
 
-// shownGID is the gid of pl's group as the view shows it.
+// shownGID returns the gid of pl's group as the view shows it.
 func (c *call) shownGID(pl *place) uint32 { return c.shownID(pl, pl.attr.GID, c.v.o.GID) }
 
-// shownID is what is shown for a stored id, where the mount's user has the id mine.
+// shownID returns the id shown for a stored id. The mount's user has the id mine.
 func (c *call) shownID(pl *place, stored, mine uint32) uint32 {
 	switch {
 	case !c.v.o.Owners && stored == backend.OwnerID:
@@ -59,13 +59,14 @@ func (c *call) shownID(pl *place, stored, mine uint32) uint32 {
 	return mine
 }
 
-// agentID is the uid of an agent, which is its gid too.
+// agentID returns the uid of an agent, which is also its gid.
 func (c *call) agentID(key string) (id uint32, ok bool) {
 	a := c.v.s.engine.Facts().Agents[key]
 	return a.UID, a.UID != 0
 }
 
-// holder is the id of the agent to which pl belongs, or nobody, if it is not the view's own.
+// holder returns the id of the agent that owns pl, or nobody. other is false if pl counts
+// as the view's own.
 func (c *call) holder(pl *place) (id uint32, other bool) {
 	strange := uint32(nobody)
 	if c.v.o.UID == strange {
@@ -104,8 +105,8 @@ func (c *call) mixed(f *policy.Facts, pl *place, modifiedBy string) bool {
 	return pl.attr.IsDir() && slices.ContainsFunc(writers(f, c.label), foreign)
 }
 
-// storedID is how an id that is given to pl is stored, where the mount's user has the id mine: as
-// backend.OwnerID for the agent that made pl, as another agent's own uid, or as it is.
+// storedID returns the id to store when pl is given id and the mount's user has the id mine:
+// backend.OwnerID for the agent that made pl, another agent's own uid, or id itself.
 func (c *call) storedID(pl *place, id, mine uint32) uint32 {
 	if !c.v.o.Owners {
 		if id == mine {

@@ -205,10 +205,9 @@ func (c *call) linkDenied(dir backend.Ino, name string) (bool, error) {
 	return c.p.NameDeniedAt(path), err
 }
 
-// nameBarred tells whether a name that a regular file has is on the view's
-// own deny-list; without any, the last that it had, as of one that the view
-// keeps. Nothing is remembered of it,
-// and nothing sticks: others may give the file another name.
+// nameBarred reports whether a name of a regular file is on the view's own deny-list.
+// For a file without names, such as one that the view keeps, it checks the last name.
+// The result is not remembered, because others may give the file another name.
 func (c *call) nameBarred(a *backend.Attr) (barred bool, err error) {
 	if a.Nlink == 0 {
 		file, named := c.v.s.orphanFile(a.Node)

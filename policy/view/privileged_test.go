@@ -9,8 +9,8 @@ import (
 	"github.com/warrenfs/warren/policy/view"
 )
 
-// TestPrivilegedAttributesAreTheMakers: what root tells the kernel by attributes is
-// shown to the agent that made the file and to no other, and is nobody else's to set.
+// TestPrivilegedAttributesAreTheMakers: attributes that only root sets are shown to the
+// agent that made the file and to no other, and no other can set them.
 func TestPrivilegedAttributesAreTheMakers(t *testing.T) {
 	w := newArmory(t)
 	names := []string{"trusted.overlay.redirect", "trusted.overlay.opaque", "security.capability", "security.ima", "security.selinux"}
@@ -36,7 +36,7 @@ func TestPrivilegedAttributesAreTheMakers(t *testing.T) {
 			}
 		}
 	}
-	// Who replaces the content gets no attribute of the maker's, and the maker keeps them.
+	// An agent that replaces the content gets none of the maker's attributes; the maker keeps them.
 	w.ok(w.web.RemoveXattr(nil, file.Node, "security.capability"), "remove")
 	f, err := w.gaia.Put("/projects/site/f", strings.NewReader("of gaia"), 0)
 	w.ok(err, "put")

@@ -10,8 +10,8 @@ import (
 	"github.com/warrenfs/warren/backend/tree"
 )
 
-// PutIf is Put that is done only if cond holds where it takes effect, and gives
-// the etag of what it wrote. Errors: Put's; NotFound, Conflict and Exist as cond says.
+// PutIf does the same as Put, but only if cond holds at that moment, and also returns
+// the etag of what it wrote. Errors: Put's; NotFound, Conflict and Exist as cond defines.
 func (v *View) PutIf(path string, body io.Reader, mode uint32, cond Cond) (Found, string, error) {
 	return v.put(path, body, walk{create: true}, putting{mode: mode, cond: cond})
 }
@@ -34,8 +34,8 @@ type putting struct {
 	named  bool           // staged may get the name: it was made as the view makes files
 }
 
-// put is what Put and its likes do, which say how in p and by which walk the file is
-// found.
+// put implements Put and its variants, which differ in p and in the walk that finds the
+// file.
 func (v *View) put(path string, body io.Reader, w walk, p putting) (f Found, etag string, err error) {
 	w.v, p.v, p.f = v, v, &f
 	if err := p.find(path, w); err != nil {
@@ -66,8 +66,8 @@ func (v *View) put(path string, body io.Reader, w walk, p putting) (f Found, eta
 	return Found{}, "", pathError("write", path, backend.Conflict)
 }
 
-// find looks for the file, and fails where the condition cannot hold by whether it is
-// there.
+// find looks for the file, and fails if the condition cannot hold because the file exists
+// or is missing.
 func (p *putting) find(path string, w walk) (err error) {
 	if *p.f, err = p.v.findWritable(path, w); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (p *putting) stage(body io.Reader) error {
 	}
 }
 
-// newStage makes the file without a name: one that may get a name, if named.
+// newStage makes the file without a name. If named, the file may get a name later.
 func (p *putting) newStage(named bool) error {
 	if p.named = named; named {
 		a, err := p.v.Tmpfile(nil, p.f.Dir, cmp.Or(p.mode, 0o644))
@@ -154,12 +154,12 @@ func (p *putting) drop() {
 	}
 }
 
-// writeStaged writes b to a staged file, which is nobody's but the write's own.
+// writeStaged writes b to a staged file, which only this write uses.
 func (v *View) writeStaged(node backend.NodeID, b []byte, off uint64) error {
 	return v.at(node, func(c *call) error { return c.writeWhole(node.Ino(), b, off) })
 }
 
-// create gives the content the name, which nothing has. Exist: something has it now.
+// create links the content to the name. It fails with Exist if the name is taken by now.
 func (p *putting) create() error {
 	if p.staged == 0 || !p.named { // the file that was there is gone
 		old := p.staged
@@ -206,7 +206,7 @@ func (c *call) fill(ino backend.Ino, tail []byte, staged backend.NodeID, off uin
 }
 
 // rewrite replaces a file's content in place, as one step for every reader and after
-// a crash. NotFound: the file has lost its last name since it was found.
+// a crash. It fails with NotFound if the file has lost its last name since it was found.
 func (p *putting) rewrite() error {
 	return p.v.unfragmented(p.f.Attr.Node, func(c *call) error {
 		pl, err := c.overwrite(p.f.Attr.Node.Ino(), p.cond, p.first, p.staged, 0)
@@ -226,8 +226,8 @@ func (p *putting) rewrite() error {
 	})
 }
 
-// overwrite is fill of a file that the view may write, if cond holds. NotFound: it has
-// no name any more. The lock is held.
+// overwrite runs fill on a file that the view may write, if cond holds. It fails with
+// NotFound if the file has no name any more. The lock is held.
 func (c *call) overwrite(ino backend.Ino, cond Cond, tail []byte, staged backend.NodeID, off uint64) (pl place, err error) {
 	if err := c.seen(ino, &pl); err != nil {
 		return pl, err
@@ -258,8 +258,8 @@ func (v *View) TakeContent(node, from backend.NodeID) error {
 	})
 }
 
-// replace gives the name, instead of the file that has it, to the staged one, which
-// becomes like that file. NotFound: the name is gone since it was found.
+// replace moves the name from its file to the staged file, which becomes like that file.
+// It fails with NotFound if the name was removed since it was found.
 func (p *putting) replace() error {
 	v, old, mode := p.v, &p.f.Attr, p.mode
 	if p.keep || mode == 0 {

@@ -20,8 +20,8 @@ const (
 	capability = "security.capability"
 )
 
-// privileged reports whether an extended attribute is one by which root tells the
-// kernel something: a program's capabilities, the layers of an overlayfs, labels.
+// privileged reports whether an extended attribute is one that the kernel obeys and only
+// root sets: a program's capabilities, the layers of an overlayfs, labels.
 func privileged(name string) bool {
 	return strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
 }

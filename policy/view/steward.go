@@ -29,7 +29,7 @@ func (s *Space) Happened(ctx context.Context, op, agent, path string) error {
 // Author returns the agent that changes and refusals are recorded as.
 func (v *View) Author() string { return v.author() }
 
-// author is Author, in this package.
+// author returns the same as Author.
 func (v *View) author() string {
 	if v.o.onBehalf != "" {
 		return v.o.onBehalf

@@ -8,18 +8,18 @@ import (
 	"github.com/warrenfs/warren/policy"
 )
 
-// A symlink that one agent made leads no orchestrator and no administrator to where
-// its maker may not look: not out of the tree, and not to what the maker does not
-// see in it. Who reads the text of such a link is told it; who follows it is told
-// another text, without "..", that nothing which its maker moves meanwhile can lead
-// elsewhere.
+// A symlink that one agent made never leads an orchestrator or the administrator to a
+// place that its maker does not see: not out of the tree, and not to a hidden place in
+// it. A caller that reads the text of such a link gets it unchanged. A caller that
+// follows it gets another text, without "..", so that the maker cannot redirect the walk
+// by moving directories.
 
 // Symlink is a symbolic link as its view knows it.
 type Symlink struct {
 	Target string // its text
 	// Guarded: an agent made it that is not the view's, the view is an
 	// orchestrator's or the administrator's, and the target is not simply below
-	// the directory that the link is in. Only View.Follow tells where it leads.
+	// the directory that the link is in. Only View.Follow returns where it leads.
 	Guarded bool
 
 	author string
@@ -31,7 +31,7 @@ type Symlink struct {
 // shown there.
 type Shown struct{ Dir, Root string }
 
-// ReadSymlink returns the symlink node. Invalid for anything else.
+// ReadSymlink returns the symlink node. It fails with Invalid for any other node.
 func (v *View) ReadSymlink(r *Request, node backend.NodeID) (s Symlink, err error) {
 	c := v.begin("readlink", r)
 	defer c.end()
@@ -77,9 +77,9 @@ func descends(target string) bool {
 }
 
 // Follow returns the text by which a guarded link may be followed: an absolute path
-// without "..", below one of the places where the tree is shown. Denied: the target
-// is in none of them, the text has ".." behind a name (which may be a link to
-// anywhere), or whoever made the link does not see what it leads to.
+// without "..", below one of the places where the tree is shown. It fails with Denied if
+// the target is in none of them, if the text has ".." behind a name (which may be a link
+// to anywhere), or if the agent that made the link does not see the target.
 func (v *View) Follow(s Symlink, at []Shown) (string, error) {
 	for _, m := range at {
 		landing, ok := s.landing(m)
@@ -100,8 +100,8 @@ func (v *View) Follow(s Symlink, at []Shown) (string, error) {
 	return "", backend.Denied
 }
 
-// landing is the tree path that s leads to, as its text says, if it does not leave
-// what is shown at m.
+// landing returns the tree path that the text of s leads to, if it does not leave what
+// is shown at m.
 func (s *Symlink) landing(m Shown) (path string, ok bool) {
 	names := parts(s.Target)
 	var dir []string
@@ -134,7 +134,7 @@ func (s *Symlink) landing(m Shown) (path string, ok bool) {
 	return "/" + strings.Join(append(dir, names...), "/"), true
 }
 
-// beneath returns what of a clean path comes after dir, with a slash in front.
+// beneath returns the rest of a clean path after dir, with a slash in front.
 func beneath(path, dir string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
 	if rest == "/" {
@@ -143,9 +143,8 @@ func beneath(path, dir string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// makerSees reports whether the agent that made s sees what is at a tree path. An
-// agent that is gone, or does not see the link any more, once saw the volume that
-// the link is in.
+// makerSees reports whether the agent that made s sees a tree path. An agent that was
+// removed, or does not see the link any more, once saw the volume that the link is in.
 func (v *View) makerSees(s *Symlink, landing string) bool {
 	maker, ok := v.s.engine.Principal(s.author, policy.ReadWrite)
 	now := backend.TimeOf(time.Now())

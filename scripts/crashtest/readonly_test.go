@@ -14,8 +14,8 @@ import (
 	"github.com/warrenfs/warren/scripts/waits"
 )
 
-// endsWithin is what is promised of SIGTERM on a disk that fails: seconds, however
-// long the disk stays away.
+// endsWithin is the promised time between SIGTERM and the end on a failing disk: seconds,
+// however long the disk stays away.
 const endsWithin = 20 * time.Second
 
 // broken is a daemon on a disk of its own that a test makes fail.
@@ -40,7 +40,7 @@ func newBroken(t *testing.T) *broken {
 	return b
 }
 
-// turnReadOnly has ext4 see an error, after which it takes no more writes.
+// turnReadOnly makes ext4 see an error, after which it accepts no more writes.
 func (b *broken) turnReadOnly(t *testing.T) {
 	t.Helper()
 	var st syscall.Stat_t

@@ -1,4 +1,4 @@
-// Command suite runs warren's tests, shows what it is at, and counts.
+// Command suite runs warren's tests, shows the running ones, and counts the results.
 //
 //	suite [-budget D] FORM [PACKAGE...]
 //
@@ -43,7 +43,7 @@ import (
 
 const module = "github.com/warrenfs/warren/"
 
-// heartbeat is how often the running tests are shown.
+// heartbeat is the interval at which the running tests are shown.
 const heartbeat = 30 * time.Second
 
 // heavy are the packages that mount and load the machine: they run alone.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// slow is from when on a test that passed has a line of its own.
+// slow is the duration from which a passed test has a line of its own.
 const slow = 5 * time.Second
 
 // suite is one run of the tests.
@@ -28,7 +28,7 @@ type suite struct {
 	leftOut []string
 }
 
-// result is what the tests of one package came to so far. The suite's mu guards it.
+// result counts the results of one package's tests so far. The suite's mu guards it.
 type result struct {
 	s      *suite
 	pkg    string
@@ -117,7 +117,7 @@ func (r *result) line(line string) {
 	}
 }
 
-// endTest counts a test that has ended and shows it where that is of use.
+// endTest counts a test that has ended, and shows it if it failed or was slow.
 func (r *result) endTest(e event) {
 	took := time.Duration(e.Elapsed * float64(time.Second))
 	said := r.output[e.Test]

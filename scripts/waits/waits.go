@@ -8,8 +8,8 @@
 // nothing, a failure on an idle machine is quick, and a failure on a busy one is
 // no guess. Under the race detector every limit is four times as long.
 //
-// A time that is a promise of the product is none of these: a test compares it
-// without this package, and says whose promise it is.
+// A time that the product promises is not such a limit: a test compares it without this
+// package, and names the promise.
 package waits
 
 import (
@@ -21,7 +21,7 @@ import (
 // Idle is the limit of a wait on an idle machine.
 const Idle = 30 * time.Second
 
-// Most is how many times as long a wait lasts on the slowest machine.
+// Most is the largest factor by which a wait is extended on a slow machine.
 const Most = 20
 
 // longestPause is the longest time between two looks at a condition.
@@ -34,7 +34,7 @@ func For(t testing.TB, what string, ok func() bool) {
 	Within(t, Idle, what, ok)
 }
 
-// Within is [For] with a limit of d.
+// Within does the same as [For] with a limit of d.
 func Within(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	begun := time.Now()

@@ -95,7 +95,7 @@ func New() *Disk {
 	return d
 }
 
-// Run is the same in what Killed leaves, and another after a PowerCut.
+// Run returns the run of the disk. Killed keeps it, a PowerCut changes it.
 func (d *Disk) Run() dirfs.Run { return d.run }
 
 func (d *Disk) do(c Call, fn func() error) error {

@@ -244,8 +244,8 @@ func Full(err error) bool {
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// Error gives err a Kind: NoSpace where there is no room, DiskReadOnly where the
-// disk takes no writes, IO otherwise.
+// Error returns err with a Kind: NoSpace if the disk is full, DiskReadOnly if the
+// disk accepts no writes, IO otherwise.
 func Error(op, name string, err error) error {
 	kind := backend.IO
 	switch {

@@ -1,7 +1,7 @@
 // Package mark keeps, in one small file beside the files of each part of a store,
 // what that part knows of the others: a [Mark].
 //
-//   - [Read] gives the Mark of a directory.
+//   - [Read] returns the Mark of a directory.
 //   - [File], made by [Open], writes it.
 //
 // A File has no lock: Note and Sync write different sectors, but each is for one
@@ -29,7 +29,7 @@ import (
 // Session names one opening of a store. It is random.
 type Session [16]byte
 
-// Mark is what a part of a store knows of the whole.
+// Mark is what a part of a store knows about the other parts.
 type Mark struct {
 	Session Session     // that wrote it
 	Parent  Session     // that the driver's last commit was of, when Session began
@@ -73,8 +73,8 @@ func decode(b []byte) (m Mark, ok bool) {
 	return m, true
 }
 
-// Read gives the mark in the file name, or ok false: there is no file, or none of
-// its slots is whole. Error: the file cannot be read.
+// Read returns the mark in the file name. ok is false if there is no file, or if none
+// of its slots is whole. It fails if the file cannot be read.
 func Read(fs dirfs.FS, name string) (m Mark, ok bool, err error) {
 	f, err := fs.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -111,7 +111,7 @@ func Read(fs dirfs.FS, name string) (m Mark, ok bool, err error) {
 // File is an open mark.
 type File struct{ f dirfs.File }
 
-// Open opens the file, or makes it, on disk, with m in it.
+// Open opens or creates the file, and writes m to it and to the disk.
 func Open(fs dirfs.FS, name string, m Mark) (*File, error) {
 	f, err := fs.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -129,7 +129,7 @@ func Open(fs dirfs.FS, name string, m Mark) (*File, error) {
 	return &File{f}, nil
 }
 
-// everywhere is a file that has m in all slots.
+// everywhere returns the bytes of a file that has m in all slots.
 func (m Mark) everywhere() []byte {
 	b := make([]byte, fileSize)
 	for i := range slots {
