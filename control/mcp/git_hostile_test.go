@@ -11,12 +11,15 @@ import (
 	"github.com/warrenfs/warren/scripts/stack"
 )
 
+// anyOwner is the environment in which git works in a project that others write too.
+var anyOwner = [...]string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}
+
 // repository makes a project of the soul's with a repository that has one commit, and
 // gives its directory in the soul's mount.
 func repository(t *testing.T, s *stack.Stack, name string, more ...string) (dir string) {
 	t.Helper()
 	script := "git init -q -b main . && git config user.name x && git config user.email x@example.com && echo one > page && git add . && git commit -qm first; " + strings.Join(more, "; ")
-	s.Warren(t, "run", "--agent", soul, "--project", name, "--", "sh", "-ec", script)
+	s.Warren(t, "run", "--agent", soul, "--project", name, "--env", anyOwner[0], "--env", anyOwner[1], "--env", anyOwner[2], "--", "sh", "-ec", script)
 	if strings.HasPrefix(name, "/") {
 		return filepath.Join(s.Soul, name)
 	}

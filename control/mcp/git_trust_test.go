@@ -53,7 +53,7 @@ func TestGitSeesTheProjectOnly(t *testing.T) {
 		{"gitfile", "rm -rf .git; echo gitdir: " + at + "own/.git > .git", "git_log", nil, true},
 		{"include", "git config include.path " + at + "private", "git_log", nil, true},
 		{"commit.template", "git config commit.template " + at + "private", "git_commit", commit, true},
-		{"linked FETCH_HEAD", "git remote add origin file:///warren" + project + "/far; git clone -q --bare . far; ln -s " + at + "private .git/FETCH_HEAD", "git_fetch", nil, true},
+		{"linked FETCH_HEAD", "git remote add origin file:///warren" + project + "/far; cp -r .git far; git --git-dir=far config core.bare true; ln -s " + at + "private .git/FETCH_HEAD", "git_fetch", nil, true},
 		{"fetch from private", "git remote add origin file://" + at + "own", "git_fetch", nil, true},
 		{"insteadOf", "git remote add origin https://example.invalid/own; git config url.file://" + at + ".insteadOf https://example.invalid/", "git_fetch", nil, true},
 		{"pushInsteadOf", "git remote add origin https://example.invalid/own; git config url.file://" + at + ".pushInsteadOf https://example.invalid/", "git_push", nil, true},
@@ -66,7 +66,7 @@ func TestGitSeesTheProjectOnly(t *testing.T) {
 		if c.long && stack.Short() {
 			continue
 		}
-		s.Warren(t, "run", "--agent", soul, "--project", project, "--env", "GIT_CONFIG_COUNT=1", "--env", "GIT_CONFIG_KEY_0=safe.directory", "--env", "GIT_CONFIG_VALUE_0=*",
+		s.Warren(t, "run", "--agent", soul, "--project", project, "--env", anyOwner[0], "--env", anyOwner[1], "--env", anyOwner[2],
 			"--", "sh", "-ec", "chmod -R u+w . ; find . -mindepth 1 -delete; git init -q -b main .; git config user.name x; "+
 				"git config user.email x@example.com; echo one > page; git add .; git commit -qm first; echo two > page; git add .; "+c.script)
 		args := object{"project": project}
